@@ -1,0 +1,51 @@
+"""The compiled extensions; everything else is in pyproject.toml.
+
+GREEDY_CORE_CHECKED=1   build with bounds checks and native assertions
+GREEDY_CORE_SANITIZE=1  build with AddressSanitizer and UndefinedBehaviorSanitizer (`make sanitize`)
+"""
+
+import os
+import sys
+
+import numpy
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+checked = os.environ.get("GREEDY_CORE_CHECKED") == "1"
+sanitize = os.environ.get("GREEDY_CORE_SANITIZE") == "1"
+
+# Contraction is off so that a * b + c means the same on every machine; where a fused product is wanted it is written.
+compile_args = ["-std=c++17", "-O3", "-ffp-contract=off", "-fno-math-errno", "-Wall", "-Wextra", "-pthread"]
+link_args = ["-pthread"]
+macros = [("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION"), ("NPY_TARGET_VERSION", "NPY_2_0_API_VERSION")]
+if checked or sanitize:
+    compile_args += ["-UNDEBUG", "-O1", "-g"]
+if sanitize:
+    compile_args += ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"]
+    link_args += ["-fsanitize=address,undefined"]
+
+setup(
+    ext_modules=cythonize(
+        [
+            Extension(
+                "greedy_core._kernel",
+                sources=["greedy_core/_kernel.pyx", "greedy_core/native/inner_product.cpp"],
+                include_dirs=["greedy_core/native", numpy.get_include()],
+                language="c++",
+                define_macros=macros,
+                extra_compile_args=compile_args,
+                extra_link_args=link_args,
+            )
+        ],
+        compiler_directives={
+            "language_level": 3,
+            "boundscheck": checked,
+            "wraparound": False,
+            "initializedcheck": checked,
+            "cdivision": True,
+            "freethreading_compatible": True,
+        },
+    ),
+)
+if sys.platform != "linux":
+    print("budgetrec is built and tested on Linux; other systems may work", file=sys.stderr)
