@@ -1,0 +1,1 @@
+"""Measurements: the index against its peers and the paper, and the service under load."""
