@@ -1,0 +1,318 @@
+"""Item, user and query vectors: load them, check them, lay them out for the kernels.
+
+The rest of the library sees one kind of matrix only: float32, C-contiguous, native byte order, finite, at
+least one row and one column. `as_embeddings` is the gate; an array that already is all that passes through
+without a copy, and everything else is converted block by block: the peak is the result and a few megabytes.
+
+    file (.npy, .npz, .parquet, .safetensors) -> load_embeddings -> as_embeddings -> pad_rows -> kernels
+"""
+
+from __future__ import annotations
+
+import contextlib
+import math
+import zipfile
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
+
+import numpy as np
+
+from greedy_core.errors import GreedyCoreError, InvalidEmbeddingsError, InvalidQueryError, StorageError
+
+if TYPE_CHECKING:
+    from collections.abc import Iterator, Sequence
+
+    import numpy.typing as npt
+
+Float32Array: TypeAlias = "npt.NDArray[np.float32]"
+
+CACHE_LINE_BYTES = 64
+CACHE_LINE_FLOATS = CACHE_LINE_BYTES // 4
+# Item positions are int32 everywhere, in the lists as in the results.
+MAX_ROWS = 2**31 - 1
+
+_FLOAT32 = np.dtype(np.float32)
+# Small enough that a block and its mask stay in the cache, large enough that the loop costs nothing.
+_BLOCK_VALUES = 1 << 18
+_ONE_QUERY = "the query"
+
+
+class Embeddings(NamedTuple):
+    """What a file held: the vectors, and the ids beside them if there were any."""
+
+    vectors: Float32Array
+    ids: list[str] | None
+
+
+def as_embeddings(
+    array: npt.ArrayLike, *, name: str = "items", error: type[GreedyCoreError] = InvalidEmbeddingsError
+) -> Float32Array:
+    """Return `array` as a finite float32 matrix (n, d), C-contiguous and in native byte order.
+
+    Any real dtype, memory order and byte order is converted; a matrix that needs no conversion is returned
+    without a copy (it may be read-only or memory-mapped). What cannot be converted without loss of meaning is
+    refused with `error`: `name` says in the message whose rows they are, and the first bad row is numbered.
+    """
+    given = _real_array(array, name, error)
+    if given.ndim != 2:
+        raise error(
+            f"{name} must be a matrix with one row per vector, but the array given has shape {given.shape}; "
+            "reshape it to (rows, dimensions)."
+        )
+    n_rows, n_dims = given.shape
+    if n_rows == 0:
+        raise error(f"{name} must have at least one row, but the array given has shape {given.shape}.")
+    if n_dims == 0:
+        raise error(f"{name} must have at least one dimension, but the array given has shape {given.shape}.")
+    if n_rows > MAX_ROWS:
+        raise error(
+            f"{name} has {n_rows} rows, but positions are 32-bit: at most {MAX_ROWS} rows can be indexed."
+        )
+    if _is_native_float32(given):
+        for start, block in _row_blocks(given):
+            _refuse_non_finite(block, block, start, name, error)
+        return given
+    converted = np.empty(given.shape, dtype=_FLOAT32)
+    for start, block in _row_blocks(given):
+        convert_rows(block, converted[start : start + len(block)], start, name, error)
+    return converted
+
+
+def convert_rows(
+    given: npt.NDArray[Any], target: Float32Array, start: int, name: str, error: type[GreedyCoreError]
+) -> None:
+    """Write rows of any real dtype, numbered from `start`, into `target`; refuse what does not survive."""
+    with np.errstate(over="ignore", under="ignore", invalid="ignore"):
+        target[...] = given
+    _refuse_non_finite(given, target, start, name, error)
+
+
+def as_query(array: npt.ArrayLike, n_dims: int) -> Float32Array:
+    """Return `array` as a finite float32 vector (n_dims,), without a copy if it already is one.
+
+    Raises InvalidQueryError. The common case, a float32 vector, costs about a microsecond.
+    """
+    # This runs once per search. One product says "finite" for all but astronomically long vectors, at half the
+    # cost of isfinite; it is vdot because dot warns when the sum overflows.
+    if (
+        type(array) is np.ndarray
+        and array.dtype is _FLOAT32
+        and array.shape == (n_dims,)
+        and array.flags.c_contiguous
+        and math.isfinite(np.vdot(array, array))
+    ):
+        return array
+    given = _real_array(array, _ONE_QUERY, InvalidQueryError)
+    if given.ndim != 1:
+        raise InvalidQueryError(
+            f"the query must be one vector of length {n_dims}, but the array given has shape {given.shape}; "
+            "use search_batch for many queries."
+        )
+    if len(given) != n_dims:
+        raise InvalidQueryError(f"the query has length {len(given)}, but the index has {n_dims} dimensions.")
+    return as_embeddings(given.reshape(1, -1), name=_ONE_QUERY, error=InvalidQueryError).reshape(-1)
+
+
+def as_queries(array: npt.ArrayLike, n_dims: int) -> Float32Array:
+    """Return `array` as a finite float32 matrix (n_queries, n_dims); no queries at all are allowed.
+
+    Raises InvalidQueryError, and gives the first bad row by number.
+    """
+    given = _real_array(array, "queries", InvalidQueryError)
+    if given.ndim != 2 or given.shape[1] != n_dims:
+        raise InvalidQueryError(
+            f"queries must have the shape (n_queries, {n_dims}), but the array given has shape {given.shape}."
+        )
+    if len(given) == 0:
+        return np.empty((0, n_dims), dtype=_FLOAT32)
+    return as_embeddings(given, name="queries", error=InvalidQueryError)
+
+
+def padded_length(n_dims: int) -> int:
+    """Return `n_dims` rounded up to whole cache lines: the stride of a row, in floats."""
+    return -(-n_dims // CACHE_LINE_FLOATS) * CACHE_LINE_FLOATS
+
+
+def pad_rows(array: Float32Array) -> Float32Array:
+    """Return the rows zero-padded to whole cache lines, (n, stride), with the data 64-byte aligned.
+
+    `array` is the result of `as_embeddings`. It is returned as it is when it already has that layout.
+    """
+    n_rows, n_dims = array.shape
+    stride = padded_length(n_dims)
+    if stride == n_dims and array.ctypes.data % CACHE_LINE_BYTES == 0 and array.flags.c_contiguous:
+        return array
+    padded = aligned_empty((n_rows, stride))
+    padded[:, :n_dims] = array
+    padded[:, n_dims:] = 0
+    return padded
+
+
+def aligned_empty(shape: tuple[int, ...]) -> Float32Array:
+    """Return an uninitialised C-contiguous float32 array that starts on a cache line."""
+    size = math.prod(shape)
+    store = np.empty(size + CACHE_LINE_FLOATS, dtype=_FLOAT32)
+    skip = (-store.ctypes.data % CACHE_LINE_BYTES) // 4
+    return store[skip : skip + size].reshape(shape)
+
+
+def load_embeddings(path: str | Path, key: str | None = None, *, id_column: str | None = None) -> Embeddings:
+    """Read vectors from a .npy, .npz, .parquet or .safetensors file and check them with `as_embeddings`.
+
+    `key` names the array (.npz, .safetensors) or the list column (.parquet); it may be left out where there
+    is only one. A parquet file holds a list column, or one numeric column per dimension; `id_column`, or else
+    a column called id, item_id or user_id, gives the ids. A float32 .npy file is memory-mapped, not read.
+    Parquet and safetensors need the extra `formats`. Raises StorageError for a file that cannot be read,
+    InvalidEmbeddingsError for what is in it.
+    """
+    path = Path(path)
+    readers = {
+        ".npy": _read_npy,
+        ".npz": _read_npz,
+        ".parquet": _read_parquet,
+        ".safetensors": _read_safetensors,
+    }
+    reader = readers.get(path.suffix.lower())
+    if reader is None:
+        raise StorageError(f"{path} is no format that can be read; give one of {', '.join(readers)}.")
+    if not path.is_file():
+        raise StorageError(f"{path} does not exist or is not a file; check the path.")
+    return reader(path, key, id_column)
+
+
+def _real_array(array: npt.ArrayLike, name: str, error: type[GreedyCoreError]) -> npt.NDArray[Any]:
+    if isinstance(array, np.ma.MaskedArray):
+        raise error(
+            f"{name} must not be a masked array, because masked values have no meaning here; fill it first."
+        )
+    try:
+        given = np.asarray(array)
+    except (ValueError, TypeError) as reason:
+        raise error(
+            f"{name} must be an array of real numbers, but it cannot be made one: {reason}."
+        ) from None
+    if given.dtype.kind not in "fiub":
+        raise error(
+            f"{name} must hold real numbers, but the array given has dtype {given.dtype}; use float32."
+        )
+    return given
+
+
+def _is_native_float32(array: npt.NDArray[Any]) -> bool:
+    return (
+        array.dtype == _FLOAT32 and array.dtype.isnative and array.flags.c_contiguous and array.flags.aligned
+    )
+
+
+def _row_blocks(array: npt.NDArray[Any]) -> Iterator[tuple[int, npt.NDArray[Any]]]:
+    n_rows, n_dims = array.shape
+    step = max(1, _BLOCK_VALUES // n_dims)
+    for start in range(0, n_rows, step):
+        yield start, array[start : start + step]
+
+
+def _refuse_non_finite(
+    given: npt.NDArray[Any], converted: Float32Array, start: int, name: str, error: type[GreedyCoreError]
+) -> None:
+    finite = np.isfinite(converted)
+    if finite.all():
+        return
+    row, dim = (int(at) for at in np.argwhere(~finite)[0])
+    value = given[row, dim]
+    where = (
+        f"{name}" if error is InvalidQueryError and name == "the query" else f"row {start + row} of {name}"
+    )
+    if np.isfinite(value):
+        raise error(
+            f"{where} holds {value!s} in dimension {dim}, which float32 cannot represent (largest: 3.4e38); "
+            "scale the vectors down."
+        )
+    raise error(
+        f"{where} holds {value!s} in dimension {dim}, but every value must be finite; remove or repair it."
+    )
+
+
+def _read_npy(path: Path, key: str | None, id_column: str | None) -> Embeddings:
+    _refuse_names(path, key=key, id_column=id_column)
+    try:
+        # Memory-mapped, so that a float64 file of any size is converted without being read twice.
+        array = np.load(path, mmap_mode="r", allow_pickle=False)
+    except (ValueError, OSError, EOFError) as reason:
+        raise StorageError(f"{path} cannot be read as .npy: {first_line(reason)}.") from None
+    return Embeddings(as_embeddings(array, name=str(path)), None)
+
+
+def _read_npz(path: Path, key: str | None, id_column: str | None) -> Embeddings:
+    _refuse_names(path, id_column=id_column)
+    try:
+        # Opened here because numpy leaves the file open when the archive is damaged.
+        with path.open("rb") as file:
+            archive = np.load(file, allow_pickle=False)
+            if not isinstance(archive, np.lib.npyio.NpzFile):
+                raise StorageError(f"{path} is not a .npz archive; rename it to what it is.")
+            with archive:
+                array = archive[choose_name(path, "array", archive.files, key)]
+    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as reason:
+        if isinstance(reason, GreedyCoreError):
+            raise
+        raise StorageError(f"{path} cannot be read as .npz: {first_line(reason)}.") from None
+    return Embeddings(as_embeddings(array, name=str(path)), None)
+
+
+def _read_safetensors(path: Path, key: str | None, id_column: str | None) -> Embeddings:
+    _refuse_names(path, id_column=id_column)
+    try:
+        from safetensors import SafetensorError, safe_open  # noqa: PLC0415 - an optional extra
+    except ModuleNotFoundError:
+        raise StorageError(_missing_extra(path, "safetensors")) from None
+    try:
+        with safe_open(path, framework="np") as tensors:
+            array = tensors.get_tensor(choose_name(path, "tensor", list(tensors.keys()), key))
+    except (SafetensorError, OSError, TypeError, AttributeError) as reason:
+        if isinstance(reason, GreedyCoreError):
+            raise
+        raise StorageError(
+            f"{path} cannot be read as .safetensors: {first_line(reason)}; save the tensor as float32."
+        ) from None
+    return Embeddings(as_embeddings(array, name=str(path)), None)
+
+
+def _read_parquet(path: Path, key: str | None, id_column: str | None) -> Embeddings:
+    try:
+        from greedy_core.parquet import read_embeddings  # noqa: PLC0415 - an optional extra
+    except ModuleNotFoundError:
+        raise StorageError(_missing_extra(path, "pyarrow")) from None
+    return read_embeddings(path, key, id_column)
+
+
+def choose_name(path: Path, noun: str, names: Sequence[str], key: str | None) -> str:
+    """Return the one name that is meant, or say which there are."""
+    if key is None and len(names) == 1:
+        return names[0]
+    if key is not None and key in names:
+        return key
+    there = ", ".join(names) if names else "none"
+    if key is None:
+        raise InvalidEmbeddingsError(
+            f"{path} must have exactly one {noun} unless one is named; it has: {there}."
+        )
+    raise InvalidEmbeddingsError(f"{path} has no {noun} called {key}; it has: {there}.")
+
+
+def _refuse_names(path: Path, **names: str | None) -> None:
+    for option, value in names.items():
+        if value is not None:
+            raise InvalidEmbeddingsError(
+                f"{path} has no named parts, so {option}={value!r} means nothing; leave it out."
+            )
+
+
+def _missing_extra(path: Path, module: str) -> str:
+    return f"{path} needs {module}, which is not installed; run: pip install 'budgetrec[formats]'."
+
+
+def first_line(reason: BaseException) -> str:
+    """Return the first line of another library's message, to be quoted inside a sentence."""
+    with contextlib.suppress(IndexError):
+        return str(reason).splitlines()[0].rstrip(".")
+    return type(reason).__name__
