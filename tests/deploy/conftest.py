@@ -1,0 +1,41 @@
+"""Tests with real parts. Where a part is missing they say so at the end, and fail if CI=true."""
+
+from __future__ import annotations
+
+import os
+
+import pytest
+
+from loadtests.http.fleet import find_command
+
+_UNAVAILABLE = "did not run, the command is missing: "
+
+
+def pytest_configure(config):
+    config.addinivalue_line("markers", "needs(*commands): the commands without which a test cannot run")
+
+
+def pytest_runtest_setup(item):
+    wanted = [name for mark in item.iter_markers("needs") for name in mark.args]
+    missing = sorted({name for name in wanted if find_command(name) is None})
+    if not missing:
+        return
+    reason = _UNAVAILABLE + ", ".join(missing)
+    if os.environ.get("CI") == "true":
+        pytest.fail(
+            f"{reason}. CI runs every test; deploy/install-packages.sh installs what they need.",
+            pytrace=False,
+        )
+    pytest.skip(reason)
+
+
+def pytest_terminal_summary(terminalreporter):
+    absent = [
+        report for report in terminalreporter.stats.get("skipped", []) if _UNAVAILABLE in str(report.longrepr)
+    ]
+    if not absent:
+        return
+    terminalreporter.section("NOT RUN", sep="!", red=True, bold=True)
+    for report in absent:
+        terminalreporter.line(f"{report.nodeid}: {report.longrepr[2].removeprefix('Skipped: ')}")
+    terminalreporter.line("As root on Debian, deploy/install-packages.sh installs what these tests need.")
