@@ -148,6 +148,18 @@ def pad_rows(array: Float32Array) -> Float32Array:
     return padded
 
 
+def own_rows(array: Float32Array) -> Float32Array:
+    """Return `pad_rows(array)`, copied if the caller could still change it: an index must not move under a search.
+
+    Read-only arrays, such as memory-mapped files, are taken as they are.
+    """
+    padded = pad_rows(array)
+    if padded is array and array.flags.writeable:
+        padded = aligned_empty(array.shape)
+        padded[...] = array
+    return padded
+
+
 def aligned_empty(shape: tuple[int, ...]) -> Float32Array:
     """Return an uninitialised C-contiguous float32 array that starts on a cache line."""
     size = math.prod(shape)

@@ -9,7 +9,7 @@ import pytest
 from safetensors.numpy import save_file
 
 from greedy_core import embeddings
-from greedy_core.embeddings import as_embeddings, as_queries, as_query, load_embeddings, pad_rows
+from greedy_core.embeddings import as_embeddings, as_queries, as_query, load_embeddings, own_rows, pad_rows
 from greedy_core.errors import InvalidEmbeddingsError, InvalidQueryError, StorageError
 
 MATRIX = np.array([[1, -2, 3], [0, 0, 0], [4, 5, 6], [4, 5, 6]], dtype=np.float32)
@@ -154,6 +154,15 @@ class TestPadding:
     def test_padded_rows_are_not_copied_again(self):
         padded = pad_rows(np.ones((3, 16), dtype=np.float32))
         assert pad_rows(padded) is padded
+
+    def test_rows_of_an_index_are_out_of_the_callers_reach(self):
+        given = pad_rows(np.ones((3, 16), dtype=np.float32))
+        rows = own_rows(given)
+        given[0, 0] = 7
+        assert rows[0, 0] == 1
+        assert rows.ctypes.data % 64 == 0
+        given.flags.writeable = False
+        assert own_rows(given) is given
 
 
 class TestFiles:
