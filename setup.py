@@ -15,7 +15,7 @@ checked = os.environ.get("GREEDY_CORE_CHECKED") == "1"
 sanitize = os.environ.get("GREEDY_CORE_SANITIZE") == "1"
 
 # Contraction is off so that a * b + c means the same on every machine; where a fused product is wanted it is written.
-compile_args = ["-std=c++17", "-O3", "-ffp-contract=off", "-fno-math-errno", "-Wall", "-Wextra", "-pthread"]
+compile_args = ["-std=c++17", "-O3", "-ffp-contract=off", "-fno-math-errno", "-Wall", "-Wextra", "-Wno-maybe-uninitialized", "-pthread"]
 link_args = ["-pthread"]
 macros = [("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION"), ("NPY_TARGET_VERSION", "NPY_2_0_API_VERSION")]
 if checked or sanitize:

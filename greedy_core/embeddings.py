@@ -30,6 +30,8 @@ CACHE_LINE_BYTES = 64
 CACHE_LINE_FLOATS = CACHE_LINE_BYTES // 4
 # Item positions are int32 everywhere, in the lists as in the results.
 MAX_ROWS = 2**31 - 1
+# Larger values could overflow a float32 inner product; the kernels refuse queries above the same limit.
+MAX_MAGNITUDE = 1e15
 
 _FLOAT32 = np.dtype(np.float32)
 # Small enough that a block and its mask stay in the cache, large enough that the loop costs nothing.
@@ -70,7 +72,7 @@ def as_embeddings(
         )
     if _is_native_float32(given):
         for start, block in _row_blocks(given):
-            _refuse_non_finite(block, block, start, name, error)
+            _refuse_unusable(block, block, start, name, error)
         return given
     converted = np.empty(given.shape, dtype=_FLOAT32)
     for start, block in _row_blocks(given):
@@ -84,7 +86,7 @@ def convert_rows(
     """Write rows of any real dtype, numbered from `start`, into `target`; refuse what does not survive."""
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         target[...] = given
-    _refuse_non_finite(given, target, start, name, error)
+    _refuse_unusable(given, target, start, name, error)
 
 
 def as_query(array: npt.ArrayLike, n_dims: int) -> Float32Array:
@@ -160,6 +162,16 @@ def own_rows(array: Float32Array) -> Float32Array:
     return padded
 
 
+def own_rows(array: Float32Array) -> Float32Array:
+    """Return the rows as `pad_rows` lays them out, copied if the caller could still change the array."""
+    if not array.flags.writeable:
+        return pad_rows(array)
+    padded = aligned_empty((len(array), padded_length(array.shape[1])))
+    padded[:, : array.shape[1]] = array
+    padded[:, array.shape[1] :] = 0
+    return padded
+
+
 def aligned_empty(shape: tuple[int, ...]) -> Float32Array:
     """Return an uninitialised C-contiguous float32 array that starts on a cache line."""
     size = math.prod(shape)
@@ -223,21 +235,21 @@ def _row_blocks(array: npt.NDArray[Any]) -> Iterator[tuple[int, npt.NDArray[Any]
         yield start, array[start : start + step]
 
 
-def _refuse_non_finite(
+def _refuse_unusable(
     given: npt.NDArray[Any], converted: Float32Array, start: int, name: str, error: type[GreedyCoreError]
 ) -> None:
-    finite = np.isfinite(converted)
-    if finite.all():
+    usable = np.abs(converted) <= MAX_MAGNITUDE
+    if usable.all():
         return
-    row, dim = (int(at) for at in np.argwhere(~finite)[0])
+    row, dim = (int(at) for at in np.argwhere(~usable)[0])
     value = given[row, dim]
     where = (
         f"{name}" if error is InvalidQueryError and name == "the query" else f"row {start + row} of {name}"
     )
     if np.isfinite(value):
         raise error(
-            f"{where} holds {value!s} in dimension {dim}, which float32 cannot represent (largest: 3.4e38); "
-            "scale the vectors down."
+            f"{where} holds {value!s} in dimension {dim}, but inner products are float32 and values above "
+            f"{MAX_MAGNITUDE:g} could overflow them; scale the vectors down."
         )
     raise error(
         f"{where} holds {value!s} in dimension {dim}, but every value must be finite; remove or repair it."

@@ -1,0 +1,53 @@
+"""Directions: the axes along which the items are sorted.
+
+An axis d gives two lists, the items by <h_j, d> from the largest and from the smallest, and a query follows the one that
+the sign of <w, d> picks. With orthonormal axes <w, h> does not change, but how it is spread over the axes does, and with
+it how much a few lists say about the whole.
+
+    axes        the paper's: the coordinates that the model happens to have
+    principal   eigenvectors of the items' second-moment matrix, and of the queries' if any are given
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
+
+import numpy as np
+
+if TYPE_CHECKING:
+    from greedy_core.embeddings import Float32Array
+
+Kind: TypeAlias = Literal["axes", "principal"]
+KINDS: tuple[Kind, ...] = get_args(Kind)
+
+_BLOCK_ROWS = 1 << 16
+
+
+def fit_axes(kind: Kind, items: Float32Array, queries: Float32Array | None) -> Float32Array | None:
+    """Return the axes as rows, (n_axes, n_dims), or None where they are the coordinates."""
+    if kind == "axes":
+        return None
+    moment = second_moment(items)
+    if queries is not None:
+        moment = moment + second_moment(queries)
+    return principal_axes(moment)
+
+
+def second_moment(vectors: Float32Array) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+    """Return X'X scaled to trace 1, so that items and queries of any length count alike; zeros stay zeros."""
+    n_dims = vectors.shape[1]
+    moment = np.zeros((n_dims, n_dims))
+    for start in range(0, len(vectors), _BLOCK_ROWS):
+        block = vectors[start : start + _BLOCK_ROWS].astype(np.float64)
+        moment += block.T @ block
+    trace = np.trace(moment)
+    return moment / trace if trace > 0 else moment
+
+
+def principal_axes(moment: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> Float32Array:
+    """Return the eigenvectors of a symmetric matrix as rows, the largest eigenvalue first, with a fixed sign."""
+    _, vectors = np.linalg.eigh(moment)
+    axes = vectors.T[::-1]
+    # An eigenvector's sign is arbitrary; the largest component is made positive so that builds agree.
+    largest = axes[np.arange(len(axes)), np.abs(axes).argmax(axis=1)]
+    return np.ascontiguousarray(axes * np.where(largest < 0, -1.0, 1.0)[:, None], dtype=np.float32)

@@ -1,0 +1,129 @@
+// One query from end to end: weights, active lists, screening, ranking.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+
+#include "candidate_ranking.h"
+#include "candidate_screening.h"
+#include "direction_lists.h"
+#include "inner_product.h"
+#include "query_scratch.h"
+#include "threshold_screening.h"
+
+namespace greedy {
+
+enum class Variant { threshold, improved_tree, improved_heap, original_tree };
+
+// A view of an index; the arrays belong to the caller and are never written.
+struct IndexView {
+  const float* rows = nullptr;
+  std::int64_t n_items = 0;
+  std::int64_t n_dims = 0;
+  std::int64_t stride = 0;
+  std::int64_t max_budget = 0;
+
+  // Axis t of n_axes has two lists: 2t along it and 2t + 1 against it. Without a matrix the axes are the coordinates.
+  const float* axes = nullptr;
+  std::int64_t n_axes = 0;
+  DirectionLists lists;
+  ListKnots knots;
+};
+
+enum class Status { ok, query_not_usable, budget_out_of_reach };
+
+struct Request {
+  const float* query;
+  std::int64_t top_k;
+  std::int64_t budget;
+  const std::int32_t* exclude;
+  std::int64_t n_exclude;
+  Variant variant;
+};
+
+struct Receipt {
+  Status status = Status::ok;
+  std::int64_t spent = 0;
+  std::int64_t entries_read = 0;
+  bool complete = false;
+};
+
+// The lists that a query follows: of every axis the one that its sign picks.
+inline void activate_lists(QueryScratch& scratch, const IndexView& index) {
+  const float* weights = scratch.query.data();
+  if (index.axes != nullptr) {
+    scratch.weights.resize(static_cast<std::size_t>(index.n_axes));
+    inner_product_kernel().score_block(index.axes, index.stride, scratch.query.data(), index.n_axes, scratch.weights.data());
+    weights = scratch.weights.data();
+  }
+  scratch.active.clear();
+  for (std::int64_t t = 0; t < index.n_axes; ++t) {
+    if (weights[t] == 0.0f) continue;
+    const std::int64_t list = 2 * t + (weights[t] < 0.0f);
+    const std::int64_t at = list * index.lists.depth;
+    scratch.active.push_back({index.lists.ids + at, index.lists.values + at, index.knots.values(list),
+                              std::abs(static_cast<double>(weights[t]))});
+  }
+}
+
+// Fills scratch.candidates with C(w); in the greedy order if asked. Returns the entries read.
+inline std::int64_t screen_candidates(QueryScratch& scratch, const IndexView& index, std::int64_t budget, Variant variant,
+                                      bool ordered) {
+  activate_lists(scratch, index);
+  const std::int64_t depth = index.lists.depth;
+  std::int64_t entries_read = 0;
+  switch (variant) {
+    case Variant::threshold:
+      entries_read = screen_threshold(scratch, index.knots, depth, budget, ordered);
+      break;
+    case Variant::improved_tree:
+      entries_read = screen_improved(scratch, scratch.tree, depth, budget);
+      break;
+    case Variant::improved_heap:
+      entries_read = screen_improved(scratch, scratch.heap, depth, budget);
+      break;
+    case Variant::original_tree:
+      entries_read = screen_original(scratch, scratch.tree, depth, budget);
+      break;
+  }
+  fill_in_id_order(scratch, index.n_items, budget);
+  return entries_read;
+}
+
+// Loads the query and the exclusions and tells whether the budget can be spent. `eligible` is the number of items left.
+inline Status begin_query(QueryScratch& scratch, const IndexView& index, const Request& request, std::int64_t& eligible) {
+  if (!scratch.load_query(request.query, index.n_dims, index.stride)) return Status::query_not_usable;
+  scratch.load_excluded(request.exclude, request.n_exclude);
+  eligible = index.n_items - static_cast<std::int64_t>(scratch.excluded.size());
+  return request.budget > index.max_budget && request.budget < eligible ? Status::budget_out_of_reach : Status::ok;
+}
+
+// The results are left in scratch.top.
+inline Receipt search(QueryScratch& scratch, const IndexView& index, const Request& request) {
+  Receipt receipt;
+  std::int64_t eligible = 0;
+  receipt.status = begin_query(scratch, index, request, eligible);
+  if (receipt.status != Status::ok) return receipt;
+  if (request.budget >= eligible) {
+    // All items fit into the budget, so screening has nothing to decide.
+    receipt.spent = rank_all_items(scratch, index.rows, index.stride, index.n_items, request.top_k);
+    receipt.complete = true;
+    return receipt;
+  }
+  receipt.entries_read = screen_candidates(scratch, index, request.budget, request.variant, false);
+  rank_candidates(scratch, index.rows, index.stride, request.top_k);
+  receipt.spent = static_cast<std::int64_t>(scratch.candidates.size());
+  return receipt;
+}
+
+// Screening alone, in the greedy order. The result is left in scratch.candidates; nothing is spent.
+inline Receipt screen(QueryScratch& scratch, const IndexView& index, const Request& request) {
+  Receipt receipt;
+  std::int64_t eligible = 0;
+  receipt.status = begin_query(scratch, index, request, eligible);
+  if (receipt.status != Status::ok) return receipt;
+  receipt.entries_read = screen_candidates(scratch, index, std::min(request.budget, eligible), request.variant, true);
+  return receipt;
+}
+
+}  // namespace greedy

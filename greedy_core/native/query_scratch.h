@@ -1,0 +1,64 @@
+// What one query writes to while it runs. One per thread, grown by the first queries, reused by all later ones.
+#pragma once
+
+#include <algorithm>
+#include <cstdint>
+#include <cstring>
+#include <utility>
+#include <vector>
+
+#include "conditional_iterator.h"
+#include "direction_lists.h"
+#include "item_table.h"
+#include "joint_entry.h"
+#include "max_heap.h"
+#include "selection_tree.h"
+#include "top_k.h"
+
+namespace greedy {
+
+struct QueryScratch {
+  std::vector<float> query;    // w, padded like a row
+  std::vector<float> weights;  // <w, d> for every direction
+  std::vector<ActiveList> active;
+  std::vector<std::int32_t> excluded;  // ascending, distinct, in range
+
+  std::vector<ConditionalIterator> iters;
+  std::vector<std::int64_t> positions;  // how far each active list has been read
+  std::vector<JointEntry> heads;
+  MaxHeap heap;
+  SelectionTree tree;
+  ItemTable visited;
+
+  std::vector<std::int32_t> candidates;
+  std::vector<double> keys;  // what orders the candidates, where screening meets them out of order
+  std::vector<std::int32_t> histogram;
+  std::vector<std::pair<double, std::int32_t>> boundary;
+
+  std::vector<float> scores;
+  TopK top;
+
+  // False if a value is not finite, or so large that an inner product could overflow.
+  bool load_query(const float* w, std::int64_t n_dims, std::int64_t stride) {
+    query.resize(static_cast<std::size_t>(stride));
+    std::memcpy(query.data(), w, static_cast<std::size_t>(n_dims) * sizeof(float));
+    std::fill(query.begin() + n_dims, query.end(), 0.0f);
+    bool usable = true;
+    for (float x : query) usable &= x >= -kMaxMagnitude && x <= kMaxMagnitude;
+    return usable;
+  }
+
+  void load_excluded(const std::int32_t* ids, std::int64_t n) {
+    excluded.assign(ids, ids + n);
+    if (!std::is_sorted(excluded.begin(), excluded.end())) std::sort(excluded.begin(), excluded.end());
+    excluded.erase(std::unique(excluded.begin(), excluded.end()), excluded.end());
+  }
+};
+
+// The calling thread's own. Searches are re-entrant because nothing else is written.
+inline QueryScratch& query_scratch() {
+  thread_local QueryScratch scratch;
+  return scratch;
+}
+
+}  // namespace greedy
