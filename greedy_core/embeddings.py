@@ -94,8 +94,8 @@ def as_query(array: npt.ArrayLike, n_dims: int) -> Float32Array:
 
     Raises InvalidQueryError. The common case, a float32 vector, costs about a microsecond.
     """
-    # This runs once per search. One product says "finite" for all but astronomically long vectors, at half the
-    # cost of isfinite; it is vdot because dot warns when the sum overflows.
+    # This runs once per search. One product says "finite" for all but astronomically long vectors, at half
+    # the cost of isfinite; it is vdot because dot warns when the sum overflows.
     if (
         type(array) is np.ndarray
         and array.dtype is _FLOAT32
@@ -151,7 +151,7 @@ def pad_rows(array: Float32Array) -> Float32Array:
 
 
 def own_rows(array: Float32Array) -> Float32Array:
-    """Return `pad_rows(array)`, copied if the caller could still change it: an index must not move under a search.
+    """Return `pad_rows(array)`, copied if the caller could still change it under a search.
 
     Read-only arrays, such as memory-mapped files, are taken as they are.
     """
@@ -159,16 +159,6 @@ def own_rows(array: Float32Array) -> Float32Array:
     if padded is array and array.flags.writeable:
         padded = aligned_empty(array.shape)
         padded[...] = array
-    return padded
-
-
-def own_rows(array: Float32Array) -> Float32Array:
-    """Return the rows as `pad_rows` lays them out, copied if the caller could still change the array."""
-    if not array.flags.writeable:
-        return pad_rows(array)
-    padded = aligned_empty((len(array), padded_length(array.shape[1])))
-    padded[:, : array.shape[1]] = array
-    padded[:, array.shape[1] :] = 0
     return padded
 
 
