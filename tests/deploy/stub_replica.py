@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 
 _ANSWERS = {
     "serve": "200 OK\r\nX-Request-ID: from-replica",
-    "not_ready": "503 Service Unavailable",
-    "shed": "503 Service Unavailable\r\nRetry-After: 7",
+    "not_ready": "503 Service Unavailable\r\nX-Error-Code: not_ready\r\nRetry-After: 1",
+    "shed": "503 Service Unavailable\r\nX-Error-Code: overload\r\nRetry-After: 7",
     "refuse": "422 Unprocessable Content",
 }
 

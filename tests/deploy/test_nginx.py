@@ -87,13 +87,16 @@ def test_a_write_is_never_sent_twice(client, replicas):
     assert answer.headers["retry-after"] == "1"
 
 
-@pytest.mark.parametrize("deadline", ["5", "10", "49.5", "249", "250", None])
-def test_a_read_is_sent_again_at_once_whatever_its_deadline(client, replicas, deadline):
-    replicas[0].behaviour = replicas[1].behaviour = "not_ready"
+@pytest.mark.parametrize("deadline", ["10", "49.5", "249", "250", None])
+def test_a_read_that_meets_an_unready_replica_gets_one_more_attempt(client, replicas, deadline):
+    for each in replicas:
+        each.behaviour = "not_ready"
     headers = {} if deadline is None else {"X-Request-Deadline-Ms": deadline}
     answer = client.get("/recommend", headers=headers)
     assert answer.status_code == 503
-    assert 1 <= arrivals(replicas) <= 2
+    assert answer.headers["x-error-code"] == "not_ready"
+    # A deadline may pass on a busy machine before the second attempt; without one it always comes.
+    assert arrivals(replicas) in ({2} if deadline is None else {1, 2})
 
 
 def test_no_retry_begins_past_the_deadline(client, replicas):
@@ -125,7 +128,7 @@ def test_shedding_is_not_passed_on_to_the_next_replica(client, replicas):
     assert answer.status_code == 503
     assert answer.headers["retry-after"] == "7"
     assert answer.headers.get_list("x-request-id") == ["shed-1"]
-    assert answer.json()["error"]["code"] == "overloaded"
+    assert answer.json()["error"]["code"] == "overload"
 
 
 def test_shedding_does_not_take_replicas_out(client, replicas):
