@@ -87,10 +87,10 @@ def test_more_results_than_items_leaves_places_empty(method, build_knobs, query_
 def test_bad_input_is_refused_with_a_sentence(method, build_knobs, query_knobs):
     with pytest.raises(ValueError, match="Items hold NaN"):
         method.build(np.array([[1.0, np.nan]]), **build_knobs)
-    with pytest.raises(ValueError, match=r"expected \(n_items, n_dims\\)"):
+    with pytest.raises(ValueError, match=r"expected \(n_items, n_dims\)"):
         method.build(np.zeros(4), **build_knobs)
     index = method.build(UNIFORM, **build_knobs)
-    with pytest.raises(ValueError, match=r"expected \(n_queries, 20\\)"):
+    with pytest.raises(ValueError, match=r"expected \(n_queries, 20\)"):
         index.query(np.ones(3), 5, **query_knobs)
     with pytest.raises(ValueError, match="Queries hold NaN"):
         index.query(np.full(20, np.inf), 5, **query_knobs)
