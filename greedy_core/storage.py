@@ -32,15 +32,13 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from greedy_core.embeddings import CACHE_LINE_BYTES, MAX_ROWS, first_line, padded_length
+from greedy_core.embeddings import CACHE_LINE_BYTES, first_line
 from greedy_core.errors import CorruptModelError, FormatVersionError, NotAModelError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
 
     import numpy.typing as npt
-
-    from greedy_core.embeddings import Float32Array
 
     Progress = Callable[[int, int], None]
 
@@ -150,8 +148,8 @@ def read_manifest(path: str | Path) -> Manifest:
 def open_arrays(path: str | Path, *, kind: str) -> Stored:
     """Map every array of a directory of this `kind`, after checking its structure but not its checksums.
 
-    Raises NotAModelError (nothing there, or another kind), FormatVersionError or CorruptModelError. The arrays
-    are read-only views of the files: share them among threads and processes, never change the files.
+    Raises NotAModelError (nothing there, or another kind), FormatVersionError or CorruptModelError. The
+    arrays are read-only views of the files: share them among threads and processes, never change the files.
     """
     path = Path(path)
     manifest = read_manifest(path)
@@ -193,22 +191,6 @@ def verify_arrays(path: str | Path, *, progress: Progress | None = None, threads
     with ThreadPoolExecutor(threads or min(8, os.cpu_count() or 1)) as pool:
         for result in [pool.submit(check, name, file) for name, file in largest_first]:
             result.result()
-
-
-def rows_of(arrays: Mapping[str, npt.NDArray[Any]], info: Mapping[str, Any]) -> Float32Array:
-    """Return the array "rows" if the kernels may scan it: float32, padded as `pad_rows` does, aligned."""
-    rows, n_dims = arrays.get("rows"), info.get("n_dims")
-    if rows is None or type(n_dims) is not int or n_dims < 1:
-        raise CorruptModelError("the model has no rows, or does not say how long they are; build it again.")
-    aligned = rows.flags.c_contiguous and rows.ctypes.data % CACHE_LINE_BYTES == 0
-    if rows.dtype != np.float32 or rows.ndim != 2 or rows.shape[1] != padded_length(n_dims) or not aligned:
-        raise CorruptModelError(
-            f"the model's rows are {rows.dtype} of shape {rows.shape}, but {n_dims} dimensions need float32 rows "
-            f"of {padded_length(n_dims)}; build it again."
-        )
-    if not 0 < len(rows) <= MAX_ROWS:
-        raise CorruptModelError(f"the model has {len(rows)} items, which no index can hold; build it again.")
-    return rows
 
 
 def _file_of(path: Path, name: str) -> Path:
@@ -320,7 +302,7 @@ def _map_array(path: Path, name: str, expected: StoredFile) -> npt.NDArray[Any]:
         if size != expected.bytes:
             word = "cut short" if size < expected.bytes else "too long"
             raise CorruptModelError(
-                f"{place} is {word}: it has {size} bytes where {MANIFEST} says {expected.bytes}; copy it again."
+                f"{place} is {word}: {size} bytes where {MANIFEST} says {expected.bytes}; copy it again."
             )
         offset = size - count * dtype.itemsize
         fits = 0 < offset < 1 << 16 and offset % CACHE_LINE_BYTES == 0

@@ -11,7 +11,6 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from greedy_core import storage
-from greedy_core.embeddings import pad_rows
 from greedy_core.errors import CorruptModelError, FormatVersionError, NotAModelError, StorageError
 
 ARRAYS = {
@@ -319,31 +318,3 @@ class TestDamage:
         (model / "rows.npy").mkdir()
         with pytest.raises(StorageError, match=r"rows\.npy cannot be read"):
             storage.open_arrays(model, kind="toy")
-
-
-class TestRows:
-    def test_padded_rows_pass(self):
-        rows = pad_rows(np.ones((3, 5), dtype=np.float32))
-        assert storage.rows_of({"rows": rows}, {"n_dims": 5}) is rows
-
-    @pytest.mark.parametrize("n_dims", [None, "5", 0, -1, 5.0, True, 17, 2**40])
-    def test_a_senseless_length(self, n_dims):
-        with pytest.raises(CorruptModelError):
-            storage.rows_of({"rows": pad_rows(np.ones((3, 5), dtype=np.float32))}, {"n_dims": n_dims})
-
-    @pytest.mark.parametrize(
-        "rows",
-        [
-            np.zeros((3, 16)),
-            np.zeros((3, 5), np.float32),
-            np.zeros(16, np.float32),
-            np.zeros((0, 16), np.float32),
-            np.zeros(4096, np.float32)[1:4081].reshape(-1, 16),
-            np.zeros((16, 16), np.float32)[:, ::-1],
-        ],
-    )
-    def test_rows_that_the_kernels_must_not_see(self, rows):
-        with pytest.raises(CorruptModelError):
-            storage.rows_of({"rows": rows}, {"n_dims": 5})
-        with pytest.raises(CorruptModelError):
-            storage.rows_of({}, {"n_dims": 5})
