@@ -103,10 +103,10 @@ def write_arrays(
         temporary.mkdir()
         files = {name: _write_array(temporary, name, array) for name, array in arrays.items()}
         _write_file(temporary / MANIFEST, [_manifest_text(kind, files, info)])
-        _sync_directory(temporary)
+        sync_directory(temporary)
         # A directory replaces no directory with files in it, so a writer that came second fails here.
         temporary.rename(path)
-        _sync_directory(path.parent)
+        sync_directory(path.parent)
     except OSError as reason:
         if isinstance(reason, StorageError):
             raise
@@ -124,13 +124,7 @@ def read_manifest(path: str | Path) -> Manifest:
             raise CorruptModelError(f"{manifest} is larger than any manifest; write the model again.")
         content = manifest.read_bytes()
     except (FileNotFoundError, NotADirectoryError):
-        what = (
-            "holds no model.json"
-            if path.is_dir()
-            else "is not a directory"
-            if path.exists()
-            else "does not exist"
-        )
+        what = "holds no model.json" if path.is_dir() else "is not a directory" if path.exists() else "does not exist"
         raise NotAModelError(f"{path} {what}; give a directory written by budgetrec.") from None
     except OSError as reason:
         if isinstance(reason, StorageError):
@@ -155,9 +149,7 @@ def open_arrays(path: str | Path, *, kind: str) -> Stored:
     manifest = read_manifest(path)
     if manifest.kind != kind:
         raise NotAModelError(f"{path} holds a {manifest.kind}, but a {kind} was expected; check the path.")
-    return Stored(
-        {name: _map_array(path, name, file) for name, file in manifest.files.items()}, manifest.info
-    )
+    return Stored({name: _map_array(path, name, file) for name, file in manifest.files.items()}, manifest.info)
 
 
 def verify_arrays(path: str | Path, *, progress: Progress | None = None, threads: int | None = None) -> None:
@@ -193,6 +185,15 @@ def verify_arrays(path: str | Path, *, progress: Progress | None = None, threads
             result.result()
 
 
+def sync_directory(path: Path) -> None:
+    """Put the names in a directory on the disk; without this a rename may be forgotten in a power failure."""
+    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
 def _file_of(path: Path, name: str) -> Path:
     return path / f"{name}.npy"
 
@@ -221,15 +222,6 @@ def _write_file(path: Path, chunks: list[Any]) -> str:
     return checksum.hexdigest()
 
 
-def _sync_directory(path: Path) -> None:
-    # Without this a rename may be forgotten in a power failure.
-    descriptor = os.open(path, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
-
-
 def _manifest_text(kind: str, files: Mapping[str, StoredFile], info: Mapping[str, Any]) -> bytes:
     content: dict[str, Any] = {
         "format": FORMAT,
@@ -242,9 +234,7 @@ def _manifest_text(kind: str, files: Mapping[str, StoredFile], info: Mapping[str
         content["checksum"] = _manifest_checksum(content)
         return json.dumps(content, indent=1, default=_plain, allow_nan=False).encode()
     except (TypeError, ValueError, RecursionError) as reason:
-        raise StorageError(
-            f"the info of a model must be plain JSON, but it is not: {first_line(reason)}."
-        ) from None
+        raise StorageError(f"the info of a model must be plain JSON, but it is not: {first_line(reason)}.") from None
 
 
 def _manifest_checksum(content: Mapping[str, Any]) -> str:
@@ -262,9 +252,7 @@ def _plain(value: object) -> object:
 
 def _parse_manifest(manifest: Path, content: Any) -> Manifest:
     if content["format"] != FORMAT:
-        raise NotAModelError(
-            f"{manifest} is not a manifest of budgetrec; give a directory written by budgetrec."
-        )
+        raise NotAModelError(f"{manifest} is not a manifest of budgetrec; give a directory written by budgetrec.")
     if content["format_version"] != FORMAT_VERSION:
         raise FormatVersionError(
             f"{manifest} has format version {content['format_version']!r}, but this release reads version "
@@ -280,11 +268,7 @@ def _parse_manifest(manifest: Path, content: Any) -> Manifest:
 
 def _parse_file(name: str, file: Mapping[str, Any]) -> StoredFile:
     shape = file["shape"]
-    if (
-        not _ARRAY_NAME.fullmatch(name)
-        or file["dtype"] not in _DTYPES
-        or not _CHECKSUM.fullmatch(file["checksum"])
-    ):
+    if not _ARRAY_NAME.fullmatch(name) or file["dtype"] not in _DTYPES or not _CHECKSUM.fullmatch(file["checksum"]):
         raise ValueError(f"the entry of {name!r} makes no sense")
     if not isinstance(shape, list) or len(shape) > 32 or any(type(n) is not int or n < 0 for n in shape):
         raise ValueError(f"the shape of {name!r} makes no sense")

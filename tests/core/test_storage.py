@@ -74,9 +74,7 @@ class TestRoundTrip:
         np.testing.assert_array_equal(arrays["transposed"], array.T)
 
     def test_numpy_scalars_in_the_info_become_plain(self, tmp_path):
-        storage.write_arrays(
-            tmp_path / "m", kind="toy", arrays={}, info={"n": np.int64(3), "x": np.float32(0.5)}
-        )
+        storage.write_arrays(tmp_path / "m", kind="toy", arrays={}, info={"n": np.int64(3), "x": np.float32(0.5)})
         assert storage.open_arrays(tmp_path / "m", kind="toy").info == {"n": 3, "x": 0.5}
 
     def test_the_manifest_is_what_product_and_operators_expect(self, model):
@@ -111,7 +109,7 @@ class TestWriting:
             storage.write_arrays(path, kind="toy", arrays=ARRAYS, info={})
         assert [place.name for place in tmp_path.iterdir()] == ["model"]
 
-    @pytest.mark.parametrize("fails_at", ["_write_file", "_sync_directory"])
+    @pytest.mark.parametrize("fails_at", ["_write_file", "sync_directory"])
     def test_a_failure_leaves_nothing_behind(self, tmp_path, monkeypatch, fails_at):
         def full(*_):
             raise OSError(28, "No space left on device")
@@ -124,7 +122,7 @@ class TestWriting:
     def test_a_crash_leaves_only_a_leftover_that_is_no_model(self, tmp_path):
         pid = os.fork()
         if pid == 0:
-            storage._sync_directory = lambda _: os._exit(9)
+            storage.sync_directory = lambda _: os._exit(9)
             storage.write_arrays(tmp_path / "model", kind="toy", arrays=ARRAYS, info={})
         assert os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1]) == 9
         (leftover,) = tmp_path.iterdir()
@@ -134,31 +132,27 @@ class TestWriting:
 
     def test_the_second_of_two_writers_fails(self, tmp_path, monkeypatch):
         path = tmp_path / "model"
-        sync = storage._sync_directory
+        sync = storage.sync_directory
 
         def interrupted(directory):
-            monkeypatch.setattr(storage, "_sync_directory", sync)
+            monkeypatch.setattr(storage, "sync_directory", sync)
             storage.write_arrays(path, kind="toy", arrays={"first": np.zeros(1)}, info={})
             sync(directory)
 
-        monkeypatch.setattr(storage, "_sync_directory", interrupted)
+        monkeypatch.setattr(storage, "sync_directory", interrupted)
         monkeypatch.setattr(storage.threading, "get_ident", iter([1, 2]).__next__)
         with pytest.raises(StorageError, match="cannot be written"):
             storage.write_arrays(path, kind="toy", arrays=ARRAYS, info={})
         assert storage.open_arrays(path, kind="toy").arrays.keys() == {"first"}
         assert [place.name for place in tmp_path.iterdir()] == ["model"]
 
-    @pytest.mark.parametrize(
-        "name", ["", "../rows", "a/b", "Rows", ".rows", "rows.", "a..b", "ro ws", "rows\n"]
-    )
+    @pytest.mark.parametrize("name", ["", "../rows", "a/b", "Rows", ".rows", "rows.", "a..b", "ro ws", "rows\n"])
     def test_names_that_are_no_file_names(self, tmp_path, name):
         with pytest.raises(StorageError, match="no name for an array"):
             storage.write_arrays(tmp_path / "model", kind="toy", arrays={name: np.zeros(1)}, info={})
         assert list(tmp_path.iterdir()) == []
 
-    @pytest.mark.parametrize(
-        "array", [np.array([{}]), np.array(["a"]), np.zeros(1, complex), np.zeros(1, "i4,f4")]
-    )
+    @pytest.mark.parametrize("array", [np.array([{}]), np.array(["a"]), np.zeros(1, complex), np.zeros(1, "i4,f4")])
     def test_arrays_that_are_no_plain_numbers(self, tmp_path, array):
         with pytest.raises(StorageError, match="only plain numbers"):
             storage.write_arrays(tmp_path / "model", kind="toy", arrays={"a": array}, info={})
