@@ -5,9 +5,8 @@ GREEDY_CORE_SANITIZE=1  build with AddressSanitizer and UndefinedBehaviorSanitiz
 """
 
 import os
-import sys
 
-import numpy
+import numpy as np
 from Cython.Build import cythonize
 from setuptools import Extension, setup
 
@@ -15,7 +14,8 @@ checked = os.environ.get("GREEDY_CORE_CHECKED") == "1"
 sanitize = os.environ.get("GREEDY_CORE_SANITIZE") == "1"
 
 # Contraction is off so that a * b + c means the same on every machine; where a fused product is wanted it is written.
-compile_args = ["-std=c++17", "-O3", "-ffp-contract=off", "-fno-math-errno", "-Wall", "-Wextra", "-Wno-maybe-uninitialized", "-pthread"]
+compile_args = ["-std=c++17", "-O3", "-ffp-contract=off", "-fno-math-errno", "-pthread"]
+compile_args += ["-Wall", "-Wextra", "-Wno-maybe-uninitialized"]  # the last is about GCC's own AVX-512 header
 link_args = ["-pthread"]
 macros = [("NPY_NO_DEPRECATED_API", "NPY_2_0_API_VERSION"), ("NPY_TARGET_VERSION", "NPY_2_0_API_VERSION")]
 if checked or sanitize:
@@ -30,7 +30,7 @@ setup(
             Extension(
                 "greedy_core._kernel",
                 sources=["greedy_core/_kernel.pyx", "greedy_core/native/inner_product.cpp"],
-                include_dirs=["greedy_core/native", numpy.get_include()],
+                include_dirs=["greedy_core/native", np.get_include()],
                 language="c++",
                 define_macros=macros,
                 extra_compile_args=compile_args,
@@ -47,5 +47,3 @@ setup(
         },
     ),
 )
-if sys.platform != "linux":
-    print("budgetrec is built and tested on Linux; other systems may work", file=sys.stderr)

@@ -34,7 +34,7 @@ class Kernel:
         self, query: npt.ArrayLike, top_k: int, budget: int, exclude: npt.ArrayLike | None, variant: Variant
     ) -> SearchResult: ...
     def screen(
-        self, query: npt.ArrayLike, budget: int, exclude: npt.ArrayLike | None, variant: Variant
+        self, query: npt.ArrayLike, budget: int, exclude: npt.ArrayLike | None, variant: Variant, ordered: bool
     ) -> npt.NDArray[np.int32]: ...
     def search_batch(
         self, queries: npt.ArrayLike, top_k: int, budget: Any, exclude: Any, variant: Variant, threads: int

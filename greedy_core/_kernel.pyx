@@ -77,7 +77,7 @@ cdef extern from "greedy_search.h" namespace "greedy" nogil:
         int64_t entries_read
         cbool complete
     Receipt search(QueryScratch& scratch, const IndexView& index, const Request& request) except +
-    Receipt screen(QueryScratch& scratch, const IndexView& index, const Request& request) except +
+    Receipt screen(QueryScratch& scratch, const IndexView& index, const Request& request, cbool ordered) except +
 
 cdef extern from "batch_search.h" namespace "greedy" nogil:
     cppclass BatchOutput:
@@ -288,8 +288,8 @@ cdef class Kernel:
         copy_results(scratch[0], <int32_t*> cnp.PyArray_DATA(ids), <float*> cnp.PyArray_DATA(scores))
         return SearchResult(ids, scores, receipt.spent, receipt.complete, receipt.entries_read)
 
-    def screen(self, query, budget, exclude, Variant variant):
-        """The candidates in the greedy order."""
+    def screen(self, query, budget, exclude, Variant variant, cbool ordered):
+        """The candidates, in the greedy order if asked."""
         cdef Request request
         cdef Receipt receipt
         cdef QueryScratch* scratch = &query_scratch()
@@ -298,7 +298,7 @@ cdef class Kernel:
         cdef cnp.ndarray excluded = None if exclude is None else self.positions_of(exclude)
         self.fill(&request, <const float*> cnp.PyArray_DATA(w), 1, budget, excluded, variant)
         with nogil:
-            receipt = screen(scratch[0], self.view, request)
+            receipt = screen(scratch[0], self.view, request, ordered)
         self.check(receipt, request.budget)
         n = scratch.candidates.size()
         cdef cnp.ndarray ids = cnp.PyArray_EMPTY(1, &n, cnp.NPY_INT32, 0)

@@ -1,8 +1,8 @@
 """Directions: the axes along which the items are sorted.
 
-An axis d gives two lists, the items by <h_j, d> from the largest and from the smallest, and a query follows the one that
-the sign of <w, d> picks. With orthonormal axes <w, h> does not change, but how it is spread over the axes does, and with
-it how much a few lists say about the whole.
+An axis d gives two lists, the items by <h_j, d> from the largest and from the smallest, and a query follows the one
+that the sign of <w, d> picks. With orthonormal axes <w, h> does not change, but how it is spread over the axes does,
+and with it how much a few lists say about the whole.
 
     axes        the paper's: the coordinates that the model happens to have
     principal   eigenvectors of the items' second-moment matrix, and of the queries' if any are given

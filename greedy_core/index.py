@@ -80,9 +80,9 @@ class GreedyIndex(KernelIndex):
         threads: int | None = None,
         progress: bool = False,
     ) -> Self:
-        """Sort the items (n_items, n_dims) along the directions. O(n_dims n_items), on all cores unless told otherwise.
+        """Sort the items (n_items, n_dims) along the directions, on all cores unless told otherwise.
 
-        queries     vectors like those that will be asked for (users); directions other than "axes" fit themselves to them
+        queries     vectors like those that will be asked for (users), for directions that fit themselves to them
         directions  see greedy_core.directions
         max_budget  lists are cut to what this budget can reach
         """
@@ -133,11 +133,15 @@ class GreedyIndex(KernelIndex):
                 f"max_budget of {max_budget}; write the model again."
             )
         if axes is not None and (axes.shape[1] != rows.shape[1] or not (np.abs(axes) <= 1.001).all()):
-            raise CorruptModelError(f"axes of shape {axes.shape} are not unit vectors like the rows; write the model again.")
+            raise CorruptModelError(
+                f"axes of shape {axes.shape} are not unit vectors like the rows; write the model again."
+            )
         index = cls(rows, n_dims, (ids, values), axes, directions=directions, max_budget=max_budget)
         bad = index._kernel.first_bad_list()
         if bad >= 0:
-            raise CorruptModelError(f"list {bad} of the index is out of order or names no item; restore the model's files.")
+            raise CorruptModelError(
+                f"list {bad} of the index is out of order or names no item; restore the model's files."
+            )
         return index
 
 

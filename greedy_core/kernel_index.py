@@ -107,11 +107,12 @@ class KernelIndex(ABC):
         budget: int | None = None,
         exclude: npt.ArrayLike | None = None,
         variant: Variant = "threshold",
+        ordered: bool = True,
     ) -> npt.NDArray[np.int32]:
-        """Return the candidates C(w) that a search would rank, in the greedy order."""
+        """Return the candidates C(w) that a search would rank, in the greedy order or, faster, in any."""
         if budget is None:
             budget = self.default_budget
-        return self._kernel.screen(query, budget, exclude, native_variant(variant))
+        return self._kernel.screen(query, budget, exclude, native_variant(variant), ordered)
 
     def search_batch(
         self,
@@ -140,7 +141,10 @@ class KernelIndex(ABC):
     @classmethod
     @abstractmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], info: Mapping[str, Any]) -> Self:
-        """Return the index over arrays that come from a file, without copying them; CorruptModelError if they do not fit."""
+        """Return the index over arrays that come from a file, without copying them.
+
+        Raises CorruptModelError if they do not fit together.
+        """
 
     def save(self, path: str | Path) -> None:
         """Write the index to a new directory, all or nothing."""

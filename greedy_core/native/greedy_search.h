@@ -116,13 +116,13 @@ inline Receipt search(QueryScratch& scratch, const IndexView& index, const Reque
   return receipt;
 }
 
-// Screening alone, in the greedy order. The result is left in scratch.candidates; nothing is spent.
-inline Receipt screen(QueryScratch& scratch, const IndexView& index, const Request& request) {
+// Screening alone. The result is left in scratch.candidates; nothing is spent.
+inline Receipt screen(QueryScratch& scratch, const IndexView& index, const Request& request, bool ordered) {
   Receipt receipt;
   std::int64_t eligible = 0;
   receipt.status = begin_query(scratch, index, request, eligible);
   if (receipt.status != Status::ok) return receipt;
-  receipt.entries_read = screen_candidates(scratch, index, std::min(request.budget, eligible), request.variant, true);
+  receipt.entries_read = screen_candidates(scratch, index, std::min(request.budget, eligible), request.variant, ordered);
   return receipt;
 }
 

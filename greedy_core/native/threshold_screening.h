@@ -24,8 +24,8 @@ class EntryHistogram {
  public:
   explicit EntryHistogram(std::vector<std::int32_t>& counts) : counts_(counts) {}
 
-  // False if no entry is positive: then the bits say nothing.
-  bool assign(const std::vector<ActiveList>& active, const std::vector<std::int64_t>& ranks) {
+  // Counts the entries of the active lists up to rank `limit`. False if none is positive: then the bits say nothing.
+  bool assign(const std::vector<ActiveList>& active, const std::vector<std::int64_t>& ranks, std::int64_t limit) {
     float highest = 0.0f;
     for (const ActiveList& list : active) highest = std::max(highest, static_cast<float>(list.weight) * list.knots[0]);
     if (!(highest > kSmallest)) return false;
@@ -37,7 +37,7 @@ class EntryHistogram {
       float previous = weight * list.knots[0];
       if (previous <= floor) continue;
       ++counts_[bucket(previous)];
-      for (std::size_t i = 1; i < ranks.size(); ++i) {
+      for (std::size_t i = 1; i < ranks.size() && ranks[i - 1] <= limit; ++i) {
         const float z = weight * list.knots[i];
         // The entries between two knots are taken to lie half way.
         const float middle = 0.5f * (previous + z);
@@ -118,7 +118,9 @@ inline std::int64_t screen_threshold(QueryScratch& scratch, const ListKnots& kno
   const auto wanted = static_cast<double>(budget);
   EntryHistogram histogram(scratch.histogram);
   std::int64_t entries_read = 0;
-  bool reachable = histogram.assign(scratch.active, knots.ranks());
+  // No list is read past entry `budget`, the excluded items aside.
+  const std::int64_t limit = budget + static_cast<std::int64_t>(scratch.excluded.size());
+  bool reachable = histogram.assign(scratch.active, knots.ranks(), limit);
   if (reachable) {
     begin_screening(scratch, budget + budget / 4);
     scratch.keys.clear();

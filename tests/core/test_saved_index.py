@@ -1,0 +1,103 @@
+"""An index on disk: the same answers, and nothing a damaged file says reaches the kernels."""
+
+import numpy as np
+import pytest
+
+from greedy_core import CorruptModelError, ExactIndex, GreedyIndex, NotAModelError
+
+RNG = np.random.default_rng(2)
+ITEMS = RNG.normal(size=(300, 20)).astype(np.float32)
+QUERY = RNG.normal(size=20).astype(np.float32)
+
+
+def build(directions="principal"):
+    return GreedyIndex.build(ITEMS, directions=directions, max_budget=50)
+
+
+@pytest.mark.parametrize("index", [build("axes"), build("principal"), ExactIndex.build(ITEMS)], ids=repr)
+def test_a_saved_index_gives_the_same_answers(index, tmp_path):
+    index.save(tmp_path / "index")
+    loaded = type(index).load(tmp_path / "index")
+    budget = 300 if isinstance(index, ExactIndex) else 50
+    before, after = (each.search(QUERY, budget=budget) for each in (index, loaded))
+    assert after.ids.tolist() == before.ids.tolist()
+    assert after.scores.tobytes() == before.scores.tobytes()
+    np.testing.assert_array_equal(loaded.items, ITEMS)
+    assert not loaded.items.flags.writeable
+
+
+def test_one_kind_is_not_loaded_as_another(tmp_path):
+    build().save(tmp_path / "greedy")
+    with pytest.raises(NotAModelError, match="greedy-index"):
+        ExactIndex.load(tmp_path / "greedy")
+
+
+def damaged(name, change):
+    """Arrays and info of a good index, one of them changed."""
+    arrays, info = build().to_arrays()
+    if name in arrays:
+        arrays[name] = change(arrays[name].copy())
+    else:
+        info[name] = change(info.get(name))
+    return arrays, info
+
+
+def put(at, value):
+    def change(array):
+        array[at] = value
+        return array
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("name", "change"),
+    [
+        ("list_ids", put((3, 7), 300)),
+        ("list_ids", put((3, 7), -1)),
+        ("list_ids", put((0, 0), 2**31 - 1)),
+        ("list_ids", lambda ids: ids[:-1]),
+        ("list_ids", lambda ids: np.ascontiguousarray(ids[:, :-1])),
+        ("list_ids", lambda ids: ids.astype(np.int64)),
+        ("list_ids", np.asfortranarray),
+        ("list_values", put((5, 3), np.nan)),
+        ("list_values", put((5, 0), np.inf)),
+        ("list_values", put((5, 9), 1e10)),
+        ("list_values", lambda values: values[:4]),
+        ("axes", put((0, 0), np.nan)),
+        ("axes", put((0, 0), 5.0)),
+        ("axes", lambda axes: axes[:-1]),
+        ("axes", lambda axes: np.ascontiguousarray(axes[:, :16])),
+        ("rows", lambda rows: rows[:0]),
+        ("rows", lambda rows: rows[:40]),
+        ("rows", lambda rows: np.ascontiguousarray(rows[:, :-1])),
+        ("rows", lambda rows: rows.reshape(-1)),
+        ("n_dims", lambda _: 33),
+        ("n_dims", lambda _: 0),
+        ("n_dims", lambda _: "20"),
+        ("max_budget", lambda _: 0),
+        ("max_budget", lambda _: 51),
+        ("max_budget", lambda _: None),
+        ("directions", lambda _: 7),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(name, change):
+    arrays, info = damaged(name, change)
+    with pytest.raises(CorruptModelError) as error:
+        GreedyIndex.from_arrays(arrays, info)
+    assert str(error.value).endswith(".")
+
+
+@pytest.mark.parametrize("name", ["rows", "list_ids", "list_values"])
+def test_a_missing_array_is_named(name):
+    arrays, info = build().to_arrays()
+    del arrays[name]
+    with pytest.raises(CorruptModelError, match=name):
+        GreedyIndex.from_arrays(arrays, info)
+
+
+def test_rows_that_went_bad_give_no_result_and_no_crash():
+    arrays, info = damaged("rows", lambda rows: np.full_like(rows, np.nan))
+    result = GreedyIndex.from_arrays(arrays, info).search(QUERY, budget=50)
+    assert len(result.ids) == len(result.scores) == 0
+    assert result.spent == 50
