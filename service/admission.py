@@ -1,0 +1,120 @@
+"""Who gets how much when there is not enough for all.
+
+Work that waits is counted in seconds: the sum of the expected times, by the live cost law, of all that was admitted and is not yet
+done. While the expected wait stays under `overload_wait_ms`, everyone gets what they ask. Above it budgets shrink in proportion,
+batch callers twice as fast as interactive ones, down to the floor of their class. Only when the wait passes `shed_wait_ms`
+although budgets are small, requests are refused; batch callers at a quarter of that. The pressure rises at once and falls with
+a half-life, so that a recovering service does not swing.
+"""
+
+from __future__ import annotations
+
+from statistics import median
+from typing import TYPE_CHECKING
+
+from service import errors
+from service.metrics import PRIORITIES
+
+if TYPE_CHECKING:
+    from service.settings import Settings
+
+INTERACTIVE = 0
+BATCH = 1
+
+# Batch callers feel the pressure this many times stronger, and are refused at this fraction of the wait.
+BATCH_PRESSURE = 2.0
+BATCH_SHED_FRACTION = 0.25
+
+# Below this the pressure is noise, and the arithmetic is skipped.
+CALM = 1e-3
+
+
+class Queue:
+    """Admitted work of one kind that is not yet done, and the pressure it makes. Used by the event loop's thread only."""
+
+    __slots__ = (
+        "_at", "_floors", "_half_life", "_lags", "_parallel", "_pressure", "_shed", "_target", "lag", "products", "requests",
+        "seconds",
+    )  # fmt: skip
+
+    def __init__(self, settings: Settings, *, parallel: int = 1) -> None:
+        self.products = 0
+        self.requests = 0
+        self.seconds = 0.0
+        self.lag = 0.0
+        self._lags: list[float] = []
+        self._parallel = parallel
+        self._target = settings.overload_wait_ms / 1000
+        shed = settings.shed_wait_ms / 1000
+        self._shed = (shed, shed * BATCH_SHED_FRACTION)
+        self._floors = (settings.interactive_floor, settings.batch_floor)
+        self._half_life = settings.recovery_seconds
+        self._pressure = 0.0
+        self._at = 0.0
+
+    def enter(self, products: int, seconds: float) -> None:
+        """Count admitted work."""
+        self.requests += 1
+        self.products += products
+        self.seconds += seconds
+
+    def leave(self, products: int, seconds: float) -> None:
+        """Take it off again: done, or dropped."""
+        self.requests -= 1
+        self.products -= products
+        # Sums of floats drift; an empty queue is empty.
+        self.seconds = self.seconds - seconds if self.requests else 0.0
+
+    def wait(self) -> float:
+        """Seconds that work admitted now is expected to wait."""
+        return self.seconds / self._parallel + self.lag
+
+    def note_lag(self, lag: float) -> None:
+        """Note how late the event loop ran a timer: work that waits unseen. The median of three ignores a single hiccup."""
+        self._lags = [*self._lags[-2:], lag]
+        self.lag = median(self._lags) if len(self._lags) == 3 else 0.0
+
+    def pressure(self, now: float) -> float:
+        """Expected wait over the allowed one: up at once, down with the half-life."""
+        instant = self.wait() / self._target
+        if self._pressure > CALM:
+            damped = self._pressure * 0.5 ** ((now - self._at) / self._half_life)
+            instant = max(instant, damped)
+        self._pressure = instant
+        self._at = now
+        return instant
+
+    def check(self, priority: int) -> None:
+        """Raise the 503 if work of this class would wait too long even with small budgets."""
+        wait = self.wait()
+        if wait > self._shed[priority]:
+            raise errors.overload(wait, PRIORITIES[priority])
+
+    def shrink(self, budget: int, priority: int, now: float) -> int:
+        """What is left of a budget under the present pressure; at least the floor of the class, never more than asked."""
+        pressure = self.pressure(now)
+        if priority == BATCH:
+            pressure *= BATCH_PRESSURE
+        if pressure <= 1.0:
+            return budget
+        return min(budget, max(self._floors[priority], int(budget / pressure)))
+
+
+class Admission:
+    """The two places where work waits: the event loop, and the threads for searches too long for it."""
+
+    def __init__(self, settings: Settings) -> None:
+        self.inline = Queue(settings)
+        self.threaded = Queue(settings, parallel=settings.threads)
+
+    def pressure(self, now: float) -> float:
+        """Return the larger of both, for the metrics."""
+        return max(self.inline.pressure(now), self.threaded.pressure(now))
+
+    def products(self) -> int:
+        """All products admitted and not yet done."""
+        return self.inline.products + self.threaded.products
+
+    def requests(self) -> int:
+        """All requests admitted and not yet done."""
+        return self.inline.requests + self.threaded.requests

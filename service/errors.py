@@ -1,0 +1,179 @@
+"""What the service answers when it does not answer: one exception, one JSON shape.
+
+    {"error": {"code": "...", "message": "...", "hint": "..."}}
+
+`code` is for programs and never changes, `message` says what is wrong and what was expected, `hint` what to do.
+"""
+
+from __future__ import annotations
+
+import math
+
+import orjson
+
+
+class ApiError(Exception):
+    """An answer other than 200. `reason` labels the metrics and is always one of a fixed set."""
+
+    def __init__(self, status: int, code: str, message: str, hint: str, *, retry_after: float | None = None) -> None:
+        super().__init__(message)
+        self.status = status
+        self.code = code
+        self.message = message
+        self.hint = hint
+        self.retry_after = retry_after
+
+    def body(self) -> bytes:
+        """Return the JSON of the error."""
+        return orjson.dumps({"error": {"code": self.code, "message": self.message, "hint": self.hint}})
+
+    def headers(self) -> list[tuple[bytes, bytes]]:
+        """Return the headers that belong to it: the code, which a load balancer can read, and `Retry-After`.
+
+        `Retry-After` is in whole seconds, at least one.
+        """
+        headers = [(b"content-type", b"application/json"), (b"x-error-code", self.code.encode())]
+        if self.retry_after is not None:
+            headers.append((b"retry-after", str(max(1, math.ceil(self.retry_after))).encode()))
+        if self.status == 401:
+            headers.append((b"www-authenticate", b"Bearer"))
+        return headers
+
+
+# Codes by meaning; the metrics count failures under these names, so the set is closed.
+CODES = (
+    "bad_request",
+    "invalid_parameter",
+    "missing_key",
+    "unknown_key",
+    "admin_only",
+    "unknown_user",
+    "unknown_item",
+    "not_found",
+    "method_not_allowed",
+    "no_calibration",
+    "swap_refused",
+    "nothing_to_roll_back",
+    "body_too_large",
+    "headers_too_large",
+    "key_limit",
+    "not_ready",
+    "overload",
+    "deadline_passed",
+    "internal",
+)
+
+
+def invalid(parameter: str, problem: str, takes: str) -> ApiError:
+    """422: names the parameter, what is wrong with it and what it takes."""
+    return ApiError(422, "invalid_parameter", f"{parameter} {problem}.", f"{parameter} takes {takes}.")
+
+
+def not_ready(state: str) -> ApiError:
+    """503 until a model is loaded, verified and warmed, and while draining."""
+    return ApiError(
+        503,
+        "not_ready",
+        f"The service is not ready: {state}.",
+        "Retry shortly, or wait for GET /health/ready to answer 200.",
+        retry_after=1,
+    )
+
+
+def unknown_user(user_id: str) -> ApiError:
+    """404, for operators who prefer it to the popular items."""
+    return ApiError(
+        404,
+        "unknown_user",
+        f"The model knows no user {_short(user_id)}.",
+        "Check the id, send the user's vector with POST /recommend, or run with BUDGETREC_UNKNOWN_USER=popular.",
+    )
+
+
+def unknown_item(item_id: str) -> ApiError:
+    """404: an item that the model does not hold."""
+    return ApiError(
+        404, "unknown_item", f"The model knows no item {_short(item_id)}.", "Check the id against the catalogue."
+    )
+
+
+def no_calibration() -> ApiError:
+    """409: the model was built without its curve."""
+    return ApiError(
+        409,
+        "no_calibration",
+        "The loaded model has no calibration, so no recall can be turned into a budget.",
+        "Name a budget instead, or build the model with calibration (`budgetrec build` makes it unless told not to).",
+    )
+
+
+def overload(wait: float, priority: str) -> ApiError:
+    """503: even the smallest budgets would wait too long."""
+    return ApiError(
+        503,
+        "overload",
+        f"The service is overloaded: a request of class {priority} would wait about {wait * 1000:.0f} ms.",
+        "Retry after the seconds in Retry-After.",
+        retry_after=wait,
+    )
+
+
+def deadline_passed() -> ApiError:
+    """503: the deadline was over before the work began, so none was done."""
+    return ApiError(
+        503,
+        "deadline_passed",
+        "The deadline passed while the request waited, so no work was done.",
+        "Retry, or send a longer deadline_ms.",
+        retry_after=1,
+    )
+
+
+def key_limit(wait: float) -> ApiError:
+    """429: the key has spent its inner products for now."""
+    return ApiError(
+        429,
+        "key_limit",
+        "This key has used up its inner products per second.",
+        "Retry after the seconds in Retry-After, ask for smaller budgets, or have the limit raised.",
+        retry_after=wait,
+    )
+
+
+def body_too_large(limit: int) -> ApiError:
+    """413."""
+    return ApiError(
+        413, "body_too_large", f"The body is larger than {limit} bytes.", "Send less, or split it into several calls."
+    )
+
+
+def headers_too_large(limit: int) -> ApiError:
+    """431: request line and headers together."""
+    return ApiError(
+        431,
+        "headers_too_large",
+        f"The request line and headers are larger than {limit} bytes.",
+        "Send long lists of excluded ids with POST /recommend.",
+    )
+
+
+def method_not_allowed(method: str, path: str, allowed: str) -> ApiError:
+    """405: names what the path takes."""
+    return ApiError(405, "method_not_allowed", f"{path} does not take {method}.", f"Use {allowed}.")
+
+
+def not_found(path: str) -> ApiError:
+    """404: no such call."""
+    return ApiError(404, "not_found", f"There is no call {_short(path)}.", "GET /docs lists the calls.")
+
+
+def internal() -> ApiError:
+    """500: our fault; the details are in the log under the request id."""
+    return ApiError(
+        500, "internal", "Something went wrong on our side.", "Report it with the X-Request-ID of this answer."
+    )
+
+
+def _short(text: str, limit: int = 80) -> str:
+    """Quote what the caller sent, cut so that an answer does not echo a thousand characters."""
+    return repr(text if len(text) <= limit else text[:limit] + "…")

@@ -1,0 +1,163 @@
+"""API keys: who is calling, and how many inner products per second they may spend.
+
+A key is written `name:key` or `name:key:products_per_second`. Only digests are kept, every comparison runs over all of them in
+constant time, and neither logs nor errors ever show a key. Each worker enforces its share of a key's limit.
+"""
+
+from __future__ import annotations
+
+import hmac
+import ipaddress
+from hashlib import sha256
+from typing import TYPE_CHECKING
+
+from service.errors import ApiError, key_limit
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from service.settings import Settings
+
+
+class TokenBucket:
+    """A rate with a burst of one second. A request may overdraw it once; the next waits until the debt is paid."""
+
+    def __init__(self, rate: float) -> None:
+        self.rate = rate
+        self._tokens = rate
+        self._at = 0.0
+
+    def take(self, products: int, now: float) -> None:
+        """Spend, or raise the 429 with the time until something may be spent again."""
+        self._tokens = min(self.rate, self._tokens + (now - self._at) * self.rate) if self._at else self._tokens
+        self._at = now
+        if self._tokens <= 0:
+            raise key_limit((1 - self._tokens) / self.rate)
+        self._tokens -= products
+
+    def give_back(self, products: int) -> None:
+        """Return what was granted and not spent."""
+        self._tokens += products
+
+
+class Key:
+    """One caller."""
+
+    def __init__(self, name: str, digest: bytes, rate: float) -> None:
+        self.name = name
+        self.digest = digest
+        self.bucket = TokenBucket(rate) if rate > 0 else None
+
+
+class Keyring:
+    """All keys of the service; `required` is false when none is configured."""
+
+    def __init__(self, keys: Iterable[Key] = (), admin: bytes | None = None) -> None:
+        self.keys = tuple(keys)
+        self.required = bool(self.keys)
+        self._admin = admin
+
+    @classmethod
+    def from_settings(cls, settings: Settings) -> Keyring:
+        """Read keys from the environment and from files; a ValueError names the entry (never the key) that is wrong."""
+        entries = [part.strip() for part in settings.api_keys.get_secret_value().split(",") if part.strip()]
+        if settings.api_keys_file is not None:
+            lines = settings.api_keys_file.read_text(encoding="utf-8").splitlines()
+            entries += [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+        keys = [_parse(entry, number, settings) for number, entry in enumerate(entries, 1)]
+        admin = settings.admin_key.get_secret_value() if settings.admin_key else None
+        if settings.admin_key_file is not None:
+            admin = settings.admin_key_file.read_text(encoding="utf-8").strip()
+        return cls(keys, _digest(admin.encode()) if admin else None)
+
+    def identify(self, presented: bytes | None) -> Key | None:
+        """Return the caller's key, None when keys are not required; 401 without a key, 403 with a wrong one."""
+        if not self.required:
+            return None
+        if presented is None:
+            raise ApiError(
+                401,
+                "missing_key",
+                "This call needs an API key.",
+                "Send it as `X-API-Key: …` or `Authorization: Bearer …`.",
+            )
+        digest = _digest(presented)
+        found = None
+        for key in self.keys:
+            if hmac.compare_digest(key.digest, digest):
+                found = key
+        if found is None:
+            raise ApiError(403, "unknown_key", "This API key is not known.", "Check it, or ask the operator for one.")
+        return found
+
+    def check_admin(self, presented: bytes | None, client: str | None, *, forwarded: bool) -> None:
+        """Let an admin call pass: with the admin key, or, when none is configured, from this machine itself.
+
+        A call that came through a proxy is not from this machine, whatever address the proxy has.
+        """
+        if self._admin is None:
+            if not self.required and not forwarded and is_loopback(client):
+                return
+            raise ApiError(
+                403,
+                "admin_only",
+                "Without an admin key, admin calls work from the same machine only, and only when no API keys are set.",
+                "Set BUDGETREC_ADMIN_KEY and send it as `X-API-Key`.",
+            )
+        if presented is None:
+            raise ApiError(
+                401,
+                "missing_key",
+                "This call needs the admin key.",
+                "Send it as `X-API-Key: …` or `Authorization: Bearer …`.",
+            )
+        if not hmac.compare_digest(self._admin, _digest(presented)):
+            raise ApiError(
+                403, "admin_only", "This key is not the admin key.", "Send the key set as BUDGETREC_ADMIN_KEY."
+            )
+
+
+def presented_key(headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
+    """Return the key a request carries, from `X-API-Key` or `Authorization: Bearer`."""
+    for name, value in headers:
+        if name == b"x-api-key":
+            return value.strip()
+        if name == b"authorization" and value[:7].lower() == b"bearer ":
+            return value[7:].strip()
+    return None
+
+
+def is_loopback(client: str | None) -> bool:
+    """Whether an address is this machine's own; a unix socket has none and is."""
+    if client is None:
+        return True
+    try:
+        address = ipaddress.ip_address(client.split("%", 1)[0])
+    except ValueError:
+        return False
+    mapped = getattr(address, "ipv4_mapped", None)
+    return (mapped or address).is_loopback
+
+
+def _digest(key: bytes) -> bytes:
+    return sha256(key).digest()
+
+
+def _parse(entry: str, number: int, settings: Settings) -> Key:
+    name, separator, rest = entry.partition(":")
+    if not separator:
+        name, rest = f"key-{number}", entry
+    secret, _, limit = rest.partition(":")
+    if len(secret) < 8:
+        raise ValueError(f"API key {number} ({name}) is shorter than 8 characters; use a longer one")
+    try:
+        rate = float(limit) if limit else settings.key_products_per_second
+    except ValueError:
+        raise ValueError(
+            f"The limit of API key {number} ({name}) is not a number; write it as name:key:products_per_second"
+        ) from None
+    if not 0 <= rate <= 1e15:
+        raise ValueError(
+            f"The limit of API key {number} ({name}) must lie between 0 (none) and 1e15 products per second"
+        )
+    return Key(name, _digest(secret.encode()), rate / settings.workers)

@@ -1,0 +1,380 @@
+"""The fast lane: GET /recommend answered inside uvicorn's HTTP protocol.
+
+An ASGI request costs a scope, a task, two coroutines and several callbacks, together more than a search. The lane reads the query
+where the parser leaves it and puts the question into a queue; one callback of the loop works the queue off and writes each
+answer with one call. Everything that is not a plain question (another path or method, a body, a key, CORS, anything that is not
+well-formed) takes the ordinary way through ASGI, so there is one place that words errors.
+
+The queue is also what admission needs: it knows how much work waits before any of it is done, serves interactive callers first, and
+yields to the loop every few milliseconds, so that health checks and metrics are answered under any load.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections import deque
+from time import perf_counter
+from typing import TYPE_CHECKING, Any
+
+from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
+
+from service import errors
+from service.admission import BATCH
+from service.ask import Ask, read_priority, tightest_deadline
+from service.errors import ApiError
+
+if TYPE_CHECKING:
+    import asyncio
+
+    from service.keys import Key
+    from service.shell import Shell
+
+PATH = b"/recommend?"
+# Work off the queue at most this long before the loop may look at sockets and timers.
+SLICE_SECONDS = 0.003
+# While interactive callers wait, every so many turns one goes to a batch caller, so that none starves.
+BATCH_TURN = 8
+
+# Headers that change what a question asks, or who asks it.
+_ASKING = frozenset((b"authorization", b"x-api-key", b"x-priority", b"x-request-deadline-ms", b"x-request-id"))
+# Headers of requests that ASGI has to look at.
+_FOREIGN = frozenset((b"connection", b"content-length", b"expect", b"origin", b"transfer-encoding", b"upgrade"))
+_NOTED = _ASKING | _FOREIGN
+
+
+class Lane:
+    """The queue of one worker, shared by its connections."""
+
+    def __init__(self, shell: Shell) -> None:
+        self.shell = shell
+        self.service = shell.service
+        self.engine = shell.service.engine
+        self.queue = self.engine.admission.inline
+        self.header_limit = shell.service.settings.header_limit
+        self._default_budget = shell.service.settings.default_budget
+        self._default_top_k = shell.service.settings.default_top_k
+        self._max_top_k = shell.service.settings.max_top_k
+        self._keep_alive = shell.service.settings.keep_alive_seconds
+        self._cors = bool(shell.service.settings.cors_origins)
+        self._interactive: deque[LaneProtocol] = deque()
+        self._batch: deque[LaneProtocol] = deque()
+        self._scheduled = False
+        self._turn = 0
+        self._head: tuple[Any, bytes] = (None, b"")
+        self._sweeping = False
+
+    def read(self, raw: bytes, arrival: float) -> Ask | None:
+        """Read the usual question, user and budget; None for anything else."""
+        user_id = budget = top_k = None
+        for part in raw.split(b"&"):
+            name, _, value = part.partition(b"=")
+            if name == b"user_id":
+                if user_id is not None or not value or b"%" in value or b"+" in value or not value.isascii():
+                    return None
+                user_id = value.decode("ascii")
+            elif name == b"budget":
+                if budget is not None or not value.isdigit() or len(value) > 9:
+                    return None
+                budget = int(value)
+            elif name == b"top_k":
+                if top_k is not None or not value.isdigit() or len(value) > 9:
+                    return None
+                top_k = int(value)
+            else:
+                return None
+        if top_k is None:
+            top_k = self._default_top_k
+        if user_id is None or budget == 0 or not 0 < top_k <= self._max_top_k:
+            return None
+        return Ask(user_id=user_id, budget=budget, top_k=top_k, arrival=arrival)
+
+    def take(self, connection: LaneProtocol, arrival: float) -> bool:
+        """Queue a connection's request if it is a question for the lane; False leaves it to ASGI."""
+        engine = self.engine
+        model = engine.model
+        if model is None:
+            return False
+        raw = connection.url[len(PATH) :]
+        ask = self.read(raw, arrival)
+        key: Key | None = None
+        try:
+            if self.service.keyring.required:
+                key = self.service.authorize(connection.headers)
+            if ask is None:
+                ask = self.service.ask_recommend(raw, connection.headers, arrival)
+            elif connection.noted:
+                ask.priority = read_priority(connection.headers)
+                ask.deadline = tightest_deadline(connection.headers, None)
+            if ask.target_recall is None and ask.deadline is None:
+                products = ask.budget or self._default_budget
+            else:
+                products = engine.wish(ask, model, arrival)[1]
+            if products > engine.inline_budget:
+                return False
+            self.queue.check(ask.priority)
+        except ApiError:
+            # ASGI finds the same fault and words it.
+            return False
+        connection.ask = ask
+        connection.key = key
+        connection.products = products
+        connection.seconds = seconds = engine.law.seconds(products)
+        self.queue.enter(products, seconds)
+        (self._batch if ask.priority == BATCH else self._interactive).append(connection)
+        if not self._scheduled:
+            self._scheduled = True
+            connection.loop.call_soon(self.work, connection.loop)
+        return True
+
+    def work(self, loop: asyncio.AbstractEventLoop) -> None:
+        """Work the queue off, interactive callers first, for one slice of time."""
+        end = perf_counter() + SLICE_SECONDS
+        interactive, batch = self._interactive, self._batch
+        while interactive or batch:
+            self._turn += 1
+            if batch and (not interactive or self._turn % BATCH_TURN == 0):
+                connection = batch.popleft()
+            else:
+                connection = interactive.popleft()
+            if connection.ask is not None:
+                connection.serve()
+                if perf_counter() > end:
+                    loop.call_soon(self.work, loop)
+                    return
+        self._scheduled = False
+
+    def head(self, default_headers: list[tuple[bytes, bytes]]) -> bytes:
+        """Return the beginning of a good answer, up to the value of its request id; made anew when the date changes."""
+        if self._head[0] is not default_headers:
+            lines = b"".join(name + b": " + value + b"\r\n" for name, value in default_headers)
+            self._head = (
+                default_headers,
+                STATUS_LINE[200] + lines + b"content-type: application/json\r\nx-request-id: ",
+            )
+        return self._head[1]
+
+    def is_foreign(self, headers: list[tuple[bytes, bytes]]) -> bool:
+        """Whether a header asks for something that only ASGI does."""
+        for name, value in headers:
+            if name in _FOREIGN:
+                if name == b"connection" and value.lower() == b"keep-alive":
+                    continue
+                if name == b"origin" and not self._cors:
+                    continue
+                return True
+        return False
+
+    def sweep(self, connections: set[LaneProtocol], loop: asyncio.AbstractEventLoop) -> None:
+        """Close connections that have been idle too long; one timer for all instead of one per answer."""
+        oldest = perf_counter() - self._keep_alive
+        for connection in list(connections):
+            if connection.idle_since < oldest and connection.is_idle():
+                connection.transport.close()
+        loop.call_later(max(0.2, self._keep_alive / 8), self.sweep, connections, loop)
+
+    def watch(self, connections: Any, loop: asyncio.AbstractEventLoop) -> None:
+        """Begin sweeping, once."""
+        if not self._sweeping:
+            self._sweeping = True
+            self.sweep(connections, loop)
+
+
+class LaneProtocol(HttpToolsProtocol):
+    """uvicorn's protocol, with questions taken out before they become ASGI requests."""
+
+    def __init__(self, lane: Lane, **arguments: Any) -> None:
+        super().__init__(**arguments)
+        self.lane = lane
+        self.url = b""
+        self.ask: Ask | None = None  # the question that waits in the lane
+        self.key: Key | None = None
+        self.products = 0
+        self.seconds = 0.0
+        self.noted = False
+        self.idle_since = perf_counter()
+        self._in_lane = False
+        self._in_head = False
+        self._head_bytes = 0
+        self._chunk = 0
+        self._leaving = False
+        self._too_large = False
+
+    # ---- bytes in
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        """Begin a connection."""
+        super().connection_made(transport)
+        self.lane.watch(self.connections, self.loop)
+
+    def data_received(self, data: bytes) -> None:
+        """Parse, but do not let a head grow without end."""
+        self._chunk = len(data)
+        if self._in_head:
+            self._head_bytes += self._chunk
+            if self._head_bytes > self.lane.header_limit:
+                self._too_large = True
+                self.send_400_response("")
+                return
+        super().data_received(data)
+
+    def on_message_begin(self) -> None:
+        """Begin a request. The ASGI scope is made only for those that need it."""
+        self.url = b""
+        self.headers = []
+        self.noted = False
+        self.expect_100_continue = False
+        self._in_head = True
+        self._head_bytes = self._chunk
+
+    def on_header(self, name: bytes, value: bytes) -> None:
+        """Collect a header and note those that matter."""
+        name = name.lower()
+        if name in _NOTED:
+            self.noted = True
+            if name == b"expect" and value.lower() == b"100-continue":
+                self.expect_100_continue = True
+        self.headers.append((name, value))
+
+    def on_headers_complete(self) -> None:
+        """Take the request into the lane, or hand it to ASGI."""
+        self._in_head = False
+        if self._chunk > self.lane.header_limit:
+            self._refuse_large_head()
+        if self.ask is not None:
+            # Pipelined: the question before this one is answered first.
+            self.serve()
+        cycle = self.cycle
+        if (
+            self.url.startswith(PATH)
+            and (cycle is None or cycle.response_complete)
+            and not self.flow.write_paused
+            and self.parser.get_method() == b"GET"
+            and self.parser.get_http_version() == "1.1"
+            and not (self.noted and self.lane.is_foreign(self.headers))
+        ):
+            self.idle_since = arrival = perf_counter()
+            self._in_lane = self.lane.take(self, arrival)
+            if self._in_lane:
+                return
+        self._in_lane = False
+        url, headers, expect = self.url, self.headers, self.expect_100_continue
+        super().on_message_begin()
+        self.url, self.expect_100_continue = url, expect
+        self.headers.extend(headers)
+        super().on_headers_complete()
+
+    def on_body(self, body: bytes) -> None:
+        """Pass a body on; questions have none."""
+        if not self._in_lane:
+            super().on_body(body)
+
+    def on_message_complete(self) -> None:
+        """End a request."""
+        if not self._in_lane:
+            super().on_message_complete()
+
+    # ---- bytes out
+
+    def serve(self) -> None:
+        """Answer the waiting question."""
+        lane, ask = self.lane, self.ask
+        if ask is None:
+            return
+        self.ask = None
+        lane.queue.leave(self.products, self.seconds)
+        transport = self.transport
+        if transport.is_closing():
+            return
+        service, engine = lane.service, lane.engine
+        request_id = lane.shell.ids.of(self.headers) if self.noted else lane.shell.ids.make()
+        try:
+            work = engine.prepare(ask, self.key, admitted=True)
+            if work.query is None:
+                body = engine.finish_popular(work)
+            else:
+                body = engine.finish(work, engine.run(work), inline=True)
+        except ApiError as error:
+            self._fail(error, request_id)
+        except Exception as error:  # noqa: BLE001 - the last place before the socket
+            service.log.error("request failed", route="recommend", request_id=request_id.decode(), exc_info=error)
+            self._fail(errors.internal(), request_id)
+        else:
+            head = lane.head(self.server_state.default_headers)
+            transport.write(b"%b%b\r\ncontent-length: %d\r\n\r\n%b" % (head, request_id, len(body), body))
+            service.metrics.row[service.metrics.recommend_ok] += 1.0
+            if service.sample():
+                service.log.info(
+                    "request",
+                    route="recommend",
+                    status=200,
+                    request_id=request_id.decode(),
+                    budget=work.receipt.granted,
+                    spent=work.receipt.spent,
+                    search_us=work.receipt.search_us,
+                    microseconds=int((perf_counter() - ask.arrival) * 1e6),
+                )
+        self.server_state.total_requests += 1
+        if self._leaving:
+            transport.close()
+
+    def _fail(self, error: ApiError, request_id: bytes) -> None:
+        self.lane.service.failed(error, self.headers)
+        self.lane.service.metrics.request("recommend", error.status)
+        self._write_error(error, (b"x-request-id", request_id))
+
+    def _write_error(self, error: ApiError, *more: tuple[bytes, bytes]) -> None:
+        body = error.body()
+        headers = [*self.server_state.default_headers, *error.headers(), *more]
+        lines = b"".join(name + b": " + value + b"\r\n" for name, value in headers)
+        self.transport.write(b"%b%bcontent-length: %d\r\n\r\n%b" % (STATUS_LINE[error.status], lines, len(body), body))
+
+    def send_400_response(self, msg: str) -> None:
+        """Answer what is no HTTP, or too much of it, in the shape of all errors, and close."""
+        del msg
+        if self.transport.is_closing():
+            return
+        error = (
+            errors.headers_too_large(self.lane.header_limit)
+            if self._too_large
+            else ApiError(400, "bad_request", "This is not a well-formed HTTP request.", "Send HTTP/1.1.")
+        )
+        self.lane.service.failed(error, ())
+        self.lane.service.metrics.request("other", error.status)
+        self._write_error(error, (b"connection", b"close"))
+        self.transport.close()
+
+    def _refuse_large_head(self) -> None:
+        size = len(self.url) + sum(len(name) + len(value) + 4 for name, value in self.headers)
+        if size > self.lane.header_limit:
+            self._too_large = True
+            raise ValueError("the head is too large")
+
+    # ---- the life of a connection
+
+    def is_idle(self) -> bool:
+        """Whether nothing is being asked or answered."""
+        return self.ask is None and (self.cycle is None or self.cycle.response_complete)
+
+    def on_response_complete(self) -> None:
+        """An answer of ASGI is out."""
+        self.idle_since = perf_counter()
+        super().on_response_complete()
+
+    def shutdown(self) -> None:
+        """Leave when the waiting question is answered."""
+        if self.ask is not None:
+            self._leaving = True
+        else:
+            super().shutdown()
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        """Forget a question whose caller has gone."""
+        if self.ask is not None:
+            self.ask = None
+            self.lane.queue.leave(self.products, self.seconds)
+        super().connection_lost(exc)
+
+
+def lane_for(shell: Shell) -> Any:
+    """Return what uvicorn's `http=` takes: the protocol with this worker's lane in it."""
+    return functools.partial(LaneProtocol, Lane(shell))

@@ -1,0 +1,44 @@
+"""GET /model and GET /budgets."""
+
+from __future__ import annotations
+
+import orjson
+from fastapi import APIRouter, Request, Response
+
+from service import errors
+from service.routes import documented, service_of
+from service.schemas import Budgets, ModelDescription
+
+router = APIRouter(tags=["model"])
+
+
+@router.get("/model", response_model=ModelDescription, responses=documented(401, 403, 500, 503))
+async def model(request: Request) -> Response:
+    """Return version and sizes of the model, how it was built and when it was loaded."""
+    service = service_of(request)
+    service.authorize(request.scope["headers"])
+    loaded = service.engine.model
+    if loaded is None:
+        raise errors.not_ready(service.keeper.state)
+    return Response(orjson.dumps(loaded.describe()), media_type="application/json")
+
+
+@router.get("/budgets", response_model=Budgets, responses=documented(401, 403, 409, 500, 503))
+async def budgets(request: Request) -> Response:
+    """Return what each budget buys (calibrated recall@10) and costs (latency by the live cost law)."""
+    service = service_of(request)
+    service.authorize(request.scope["headers"])
+    loaded = service.engine.model
+    if loaded is None:
+        raise errors.not_ready(service.keeper.state)
+    if loaded.curve is None:
+        raise errors.no_calibration()
+    law = service.engine.law
+    points = [point | {"latency_us": round(law.seconds(point["budget"]) * 1e6, 1)} for point in loaded.curve.points]
+    answer = {
+        "model": loaded.version,
+        "points": points,
+        "cost_law": {"a_us": round(law.a * 1e6, 3), "b_us": round(law.b * 1e6, 6)},
+        "calibration": loaded.curve.details,
+    }
+    return Response(orjson.dumps(answer), media_type="application/json")
