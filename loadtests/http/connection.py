@@ -88,16 +88,12 @@ class Client:
 
     async def get(self, target: str, *, headers: str = "", patience: float = 10.0) -> Answer:
         """GET `target`; `headers` are whole lines, each ending in CRLF. Never raises for the network."""
-        return await self._ask(
-            f"GET {target} HTTP/1.1\r\nHost: {self.host}\r\n{headers}\r\n".encode(), patience
-        )
+        return await self._ask(f"GET {target} HTTP/1.1\r\nHost: {self.host}\r\n{headers}\r\n".encode(), patience)
 
     async def post(self, target: str, body: bytes, *, headers: str = "", patience: float = 10.0) -> Answer:
         """POST JSON to `target`."""
         head = f"POST {target} HTTP/1.1\r\nHost: {self.host}\r\nContent-Type: application/json\r\n"
-        return await self._ask(
-            f"{head}Content-Length: {len(body)}\r\n{headers}\r\n".encode() + body, patience
-        )
+        return await self._ask(f"{head}Content-Length: {len(body)}\r\n{headers}\r\n".encode() + body, patience)
 
     async def _ask(self, request: bytes, patience: float) -> Answer:
         try:

@@ -54,9 +54,7 @@ class Replica:
         return f"http://127.0.0.1:{self.port}"
 
 
-def start_replica(
-    directory: Path, models: Path, *, port: int, env: Mapping[str, str] | None = None
-) -> Replica:
+def start_replica(directory: Path, models: Path, *, port: int, env: Mapping[str, str] | None = None) -> Replica:
     """Start one replica on `models` and wait until it is ready."""
     process = Running(
         [
@@ -113,9 +111,7 @@ class Prometheus:
                 {
                     "global": {"scrape_interval": "1s", "scrape_timeout": "1s", "evaluation_interval": "1s"},
                     "rule_files": [str(DEPLOY / "prometheus" / "rules" / "*.yml")],
-                    "scrape_configs": [
-                        {"job_name": "budgetrec", "file_sd_configs": [{"files": [str(targets)]}]}
-                    ],
+                    "scrape_configs": [{"job_name": "budgetrec", "file_sd_configs": [{"files": [str(targets)]}]}],
                 }
             )
         )
@@ -171,9 +167,7 @@ class Fleet:
         self.directory.mkdir(parents=True, exist_ok=True)
         try:
             for _ in range(self.size):
-                self.replicas.append(
-                    start_replica(self.directory, self.models, port=free_port(), env=self.env)
-                )
+                self.replicas.append(start_replica(self.directory, self.models, port=free_port(), env=self.env))
             ports = [replica.port for replica in self.replicas]
             self.nginx, self.port = start_nginx(self.directory, ports)
             if self.with_prometheus:

@@ -81,9 +81,7 @@ class Running:
 
         def holds() -> bool:
             if not self.alive:
-                raise NotReadyError(
-                    f"{self.command[0]} ended with {self._process.returncode}:\n{self.tail()}"
-                )
+                raise NotReadyError(f"{self.command[0]} ended with {self._process.returncode}:\n{self.tail()}")
             return condition()
 
         try:

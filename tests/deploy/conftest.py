@@ -30,9 +30,7 @@ def pytest_runtest_setup(item):
 
 
 def pytest_terminal_summary(terminalreporter):
-    absent = [
-        report for report in terminalreporter.stats.get("skipped", []) if _UNAVAILABLE in str(report.longrepr)
-    ]
+    absent = [report for report in terminalreporter.stats.get("skipped", []) if _UNAVAILABLE in str(report.longrepr)]
     if not absent:
         return
     terminalreporter.section("NOT RUN", sep="!", red=True, bold=True)

@@ -82,7 +82,5 @@ class StubReplica:
             await self._stop.wait()
         else:
             body = f'{{"from":{self.port}}}'
-            writer.write(
-                f"HTTP/1.1 {_ANSWERS[self.behaviour]}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode()
-            )
+            writer.write(f"HTTP/1.1 {_ANSWERS[self.behaviour]}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
             await writer.drain()

@@ -77,6 +77,4 @@ def test_rules_speak_of_metrics_labels_and_buckets_that_exist():
     used = {re.sub(r"_(bucket|count|sum)$", "", name) for name in re.findall(r"\bbudgetrec_\w+", text)}
     assert used - {"budgetrec_products"} <= exported  # the exception is part of a recorded name
     assert {float(bound) for bound in re.findall(r'le="([\d.]+)"', text)} <= set(SECONDS)
-    assert {name for names in re.findall(r'route=~"([^"]+)"', text) for name in names.split("|")} <= set(
-        ROUTES
-    )
+    assert {name for names in re.findall(r'route=~"([^"]+)"', text) for name in names.split("|")} <= set(ROUTES)
