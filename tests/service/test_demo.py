@@ -1,0 +1,73 @@
+"""The demo model: the same every time, and its answers make sense to a person."""
+
+import pytest
+
+from greedy_core import storage
+from service import demo
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    return demo.make(tmp_path_factory.mktemp("demo") / "demo")
+
+
+def ask(model, user, budget=256, top_k=10):
+    position = model.user_position(str(user))
+    seen = model.seen_items(position)
+    return model.index.search(model.user_vector(position), top_k=top_k, budget=budget, exclude=seen)
+
+
+def test_sizes_and_names(model):
+    assert (model.n_items, model.n_users) == (3200, 1000)
+    assert model.version == "demo"
+    assert model.has_seen
+    assert model.user_position("1") == 0
+    assert model.user_position("1000") == 999
+    assert model.user_position("1001") is None
+    assert model.item_position("jazz-0137") == 136
+
+
+def test_titles_are_readable_and_all_different(model):
+    titles = [model.title(position) for position in range(model.n_items)]
+    assert titles[0] == "Quiet Saxophone Ballads"
+    assert len(set(titles)) == model.n_items
+    assert all(len(title.split()) >= 2 for title in titles)
+
+
+def test_user_42_loves_jazz_and_cooking(model):
+    assert demo.tastes(42) == ("jazz", "cooking")
+    topics = [item.split("-")[0] for item in model.item_ids(ask(model, 42).ids)]
+    assert set(topics) == {"jazz", "cooking"}
+
+
+def test_users_get_what_they_love_at_the_default_budget(model):
+    hits = 0
+    for user in range(1, 1001):
+        first, second = demo.tastes(user)
+        assert first != second
+        hits += sum(item.split("-")[0] in {first, second} for item in model.item_ids(ask(model, user).ids))
+    assert hits >= 9_900
+
+
+def test_a_small_budget_is_not_enough_and_a_large_one_is(model):
+    found = {budget: 0 for budget in (8, 256)}
+    for user in range(1, 101):
+        truth = set(ask(model, user, budget=model.n_items).ids.tolist())
+        for budget in found:
+            found[budget] += len(truth & set(ask(model, user, budget).ids.tolist()))
+    assert found[8] < 900
+    assert found[256] > 950
+
+
+def test_users_have_seen_items_of_their_topics_only(model):
+    for user in (1, 42, 1000):
+        seen = model.item_ids(model.seen_items(model.user_position(str(user))))
+        assert 5 <= len(seen) <= 30
+        assert len(set(seen)) == len(seen)
+        assert {item.split("-")[0] for item in seen} <= set(demo.tastes(user))
+
+
+def test_the_same_model_comes_out_every_time(model, tmp_path):
+    again = demo.make(tmp_path / "again")
+    assert storage.read_manifest(again.path).files == storage.read_manifest(model.path).files
+    assert again.metadata == model.metadata
