@@ -26,7 +26,7 @@ The service never imports this package and no wheel holds it; `build.py` compile
 from loadtests.index.baselines.dwedge import Dwedge
 from loadtests.index.baselines.kmeans import KMeans
 from loadtests.index.baselines.lsh import Lsh
-from loadtests.index.baselines.method import Answer, Answers, Method
+from loadtests.index.baselines.method import Answer, Answers, Method, UnsuitableDataError
 from loadtests.index.baselines.naive import NaiveFullSort
 from loadtests.index.baselines.pca_tree import PcaTree
 from loadtests.index.baselines.sampling import Diamond, Sample
@@ -42,4 +42,5 @@ __all__ = [
     "NaiveFullSort",
     "PcaTree",
     "Sample",
+    "UnsuitableDataError",
 ]

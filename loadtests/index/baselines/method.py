@@ -16,6 +16,10 @@ if TYPE_CHECKING:
 LANE_BLOCK = 16
 
 
+class UnsuitableDataError(ValueError):
+    """The data is not of the kind that the method is for."""
+
+
 class Answer(NamedTuple):
     """The best items found for one query, best first, and what they cost."""
 

@@ -7,7 +7,15 @@ from typing import TYPE_CHECKING, ClassVar, Self
 import numpy as np
 
 from loadtests.index.baselines.build import compiled
-from loadtests.index.baselines.method import Answers, Method, columns, in_range, padded, validated
+from loadtests.index.baselines.method import (
+    Answers,
+    Method,
+    UnsuitableDataError,
+    columns,
+    in_range,
+    padded,
+    validated,
+)
 
 if TYPE_CHECKING:
     from numpy.typing import ArrayLike, NDArray
@@ -77,7 +85,7 @@ class Diamond(_Sampling):
 def _refuse_negatives(what: str, matrix: NDArray[np.float32]) -> None:
     smallest = float(matrix.min())
     if smallest < 0.0:
-        raise ValueError(
+        raise UnsuitableDataError(
             f"{what} hold negative values (smallest {smallest:.3g}), and Sample-MIPS draws entries with "
             "probability proportional to h_jt * w_t, which must not be negative; use Diamond-MSIPS or dWedge."
         )

@@ -1,0 +1,168 @@
+"""The methods on the plots, all behind one interface, each with the knobs that trace its curve."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
+
+import numpy as np
+
+from greedy_core import ExactIndex, GreedyIndex
+from loadtests.index import baselines
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Iterator
+
+    from numpy.typing import NDArray
+
+    from loadtests.index.datasets import Dataset
+
+Knobs = dict[str, Any]
+
+
+class Found(NamedTuple):
+    """What a batch gave: ids (n_queries, top_k), -1 where nothing was found, and inner products for each query."""
+
+    ids: NDArray[np.int32]
+    products: NDArray[np.int64]
+
+
+class Searcher(Protocol):
+    """A built method. `run` is what is timed; `read` turns its answer into arrays and is not."""
+
+    def run(self, queries: NDArray[np.float32], top_k: int, **knobs: Any) -> Any:
+        """Answer the queries in one thread."""
+
+    def read(self, raw: Any, top_k: int) -> Found:
+        """Return what `run` found."""
+
+
+class OurIndex:
+    """GreedyIndex or ExactIndex."""
+
+    def __init__(self, index: GreedyIndex | ExactIndex) -> None:
+        self.index = index
+
+    def run(self, queries: NDArray[np.float32], top_k: int, **knobs: Any) -> Any:
+        """Answer by one call of search_batch."""
+        return self.index.search_batch(queries, top_k=top_k, threads=1, **knobs)
+
+    def read(self, raw: Any, top_k: int) -> Found:
+        """Collect ids and receipts."""
+        ids = np.full((len(raw), top_k), -1, dtype=np.int32)
+        for row, result in enumerate(raw):
+            ids[row, : len(result.ids)] = result.ids
+        return Found(ids, np.array([result.spent for result in raw], dtype=np.int64))
+
+
+class Baseline:
+    """A method of loadtests.index.baselines."""
+
+    def __init__(self, method: baselines.Method) -> None:
+        self.method = method
+
+    def run(self, queries: NDArray[np.float32], top_k: int, **knobs: Any) -> Any:
+        """Answer by one call of query_batch."""
+        return self.method.query_batch(queries, top_k, **knobs)
+
+    def read(self, raw: Any, top_k: int) -> Found:
+        """Hand over ids and products."""
+        del top_k
+        return Found(raw.ids, raw.products)
+
+
+class Curve(NamedTuple):
+    """A line on the plots.
+
+    `settings(n_items, grid)` gives pairs of build knobs and all query knobs to try on that build. `build` makes a
+    Searcher from a data set and build knobs, or raises ValueError where the data is not for this method.
+    """
+
+    name: str
+    build: Callable[[Dataset, Knobs], Searcher]
+    settings: Callable[[int, int], Iterator[tuple[Knobs, list[Knobs]]]]
+
+
+def powers(low: int, high: int, grid: int) -> list[int]:
+    """Powers of two from 2^low to 2^high, every `grid`-th, the last always among them."""
+    return [2**p for p in sorted(range(high, low - 1, -grid))]
+
+
+def _greedy(directions: str, variant: str) -> tuple[Any, Any]:
+    def build(data: Dataset, knobs: Knobs) -> Searcher:
+        # A fifth of a million users says as much about the axes as all of them.
+        users = data.users[:200_000] if directions != "axes" else None
+        return OurIndex(GreedyIndex.build(data.items, queries=users, directions=directions, **knobs))
+
+    def settings(n_items: int, grid: int) -> Iterator[tuple[Knobs, list[Knobs]]]:
+        budgets = powers(4, min(15, max(n_items // 4, 16).bit_length() - 1), grid)
+        yield {"max_budget": max(budgets)}, [{"budget": budget, "variant": variant} for budget in budgets]
+
+    return build, settings
+
+
+def _baseline(method: type[baselines.Method]) -> Callable[[Dataset, Knobs], Searcher]:
+    return lambda data, knobs: Baseline(method.build(data.items, **knobs))
+
+
+def _pca(n_items: int, grid: int, **query: Any) -> Iterator[tuple[Knobs, list[Knobs]]]:
+    deepest = min(15, n_items.bit_length() - 3)
+    for depth in sorted(range(deepest, min(3, deepest), -grid)):
+        yield {"depth": depth}, [query]
+
+
+def _lsh(n_items: int, grid: int, **build: Any) -> Iterator[tuple[Knobs, list[Knobs]]]:
+    tables = [5, 20, 80][: 3 if grid < 3 else 2]
+    for bits in [5, 8, 11, 14, 17][:: min(grid, 2)]:
+        # Buckets of a few items at most say nothing more.
+        if 2**bits <= n_items:
+            yield {"bits": bits, "tables": tables[-1], **build}, [{"tables": number} for number in tables]
+
+
+def _sampling(n_items: int, grid: int) -> Iterator[tuple[Knobs, list[Knobs]]]:
+    samples = powers(6, min(18, (2 * n_items).bit_length()), grid)
+    met = [{"samples": number} for number in samples]
+    best = [{"samples": number, "budget": max(number // 10, 10)} for number in samples]
+    yield {}, met + best
+
+
+def _dwedge(n_items: int, grid: int) -> Iterator[tuple[Knobs, list[Knobs]]]:
+    samples = powers(8, min(17, n_items.bit_length()), max(grid, 1))
+    pairs = [(number, number // share) for number in samples for share in (4, 16, 64) if number // share >= 16]
+    yield {"max_samples": max(samples)}, [{"samples": s, "budget": b} for s, b in pairs]
+
+
+def _kmeans(n_items: int, grid: int) -> Iterator[tuple[Knobs, list[Knobs]]]:
+    most = max(1, round(n_items**0.5) // 4)
+    yield {}, [{"probes": probes} for probes in powers(0, most.bit_length() - 1, grid)]
+
+
+GREEDY = "Greedy-MIPS"
+OURS = "ours: principal axes"
+VARIANTS = {
+    "improved, selection tree": "improved-tree",
+    "improved, max-heap": "improved-heap",
+    "original, selection tree": "original-tree",
+}
+
+# Figures 4 to 6. The first is the paper's own method as its section 5 runs it.
+COMPARED = [
+    Curve(GREEDY, *_greedy("axes", "improved-tree")),
+    Curve("PCA-MIPS", _baseline(baselines.PcaTree), _pca),
+    Curve("LSH-MIPS", _baseline(baselines.Lsh), _lsh),
+    Curve("Diamond-MSIPS", _baseline(baselines.Diamond), _sampling),
+    Curve("Sample-MIPS", _baseline(baselines.Sample), _sampling),
+    Curve("k-means MIPS", _baseline(baselines.KMeans), _kmeans),
+    Curve("dWedge", _baseline(baselines.Dwedge), _dwedge),
+    Curve("ours: axes", *_greedy("axes", "threshold")),
+    Curve(OURS, *_greedy("principal", "threshold")),
+]
+# Figure 3.
+VARIANT_CURVES = [Curve(name, *_greedy("axes", variant)) for name, variant in VARIANTS.items()]
+# For the summary only: the second reduction, and the slips of the code published with the paper.
+CHECKS = [
+    Curve("LSH-MIPS, eq. 3", _baseline(baselines.Lsh), lambda n, grid: _lsh(n, grid, transform="eq3")),
+    Curve("LSH-MIPS, queries hashed otherwise", _baseline(baselines.Lsh),
+          lambda n, grid: _lsh(n, grid, foreign_queries=True)),
+    Curve("PCA-MIPS, root pivot at every level", _baseline(baselines.PcaTree),
+          lambda n, grid: _pca(n, grid, root_pivots=True)),
+]  # fmt: skip
