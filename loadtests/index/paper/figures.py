@@ -27,6 +27,9 @@ if TYPE_CHECKING:
 
     from loadtests.index.paper.results import Result
 
+# In inches.
+PANEL_WIDTH, PANEL_HEIGHT, MARGIN = 4.3, 3.6, 0.6
+
 METRICS = {"prec_5": "prec@5", "prec_10": "prec@10", "recall_10": "recall@10"}
 # What the paper shows in each figure: both precisions, or prec@5 alone.
 PAPER_METRICS = {3: ("prec_5", "prec_10"), 4: ("prec_5", "prec_10"), 5: ("prec_5",), 6: ("prec_5",)}
@@ -87,8 +90,16 @@ def _sheet(number: int, results: list[Result], metrics: tuple[str, ...], stem: P
             for metric in metrics
         ]
     width = max(len(row) for row in cells)
-    figure, axes = plt.subplots(
-        len(cells), width, figsize=(4.3 * width, 3.5 * len(cells) + 0.8), squeeze=False, layout="constrained"
+    height = PANEL_HEIGHT * len(cells) + 2 * MARGIN
+    figure, axes = plt.subplots(len(cells), width, figsize=(PANEL_WIDTH * width, height), squeeze=False)
+    # Fixed places: a layout engine takes longer than everything else together.
+    figure.subplots_adjust(
+        left=0.7 / (PANEL_WIDTH * width),
+        right=1 - 0.15 / (PANEL_WIDTH * width),
+        bottom=(MARGIN + 0.3) / height,
+        top=1 - (MARGIN + 0.2) / height,
+        wspace=0.25,
+        hspace=0.7 if wide else 0.45,
     )
     for row, line in enumerate(cells):
         for column in range(width):
@@ -102,10 +113,9 @@ def _sheet(number: int, results: list[Result], metrics: tuple[str, ...], stem: P
     for axis in figure.axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
-    figure.legend(handles.values(), handles.keys(), loc="outside lower center", ncols=5, frameon=False)
-    figure.suptitle(f"Figure {number}. {TITLES[number]}")
+    figure.legend(handles.values(), handles.keys(), loc="lower center", ncols=min(5, 2 * width), frameon=False)
+    figure.suptitle(f"Figure {number}. {TITLES[number]}", y=1 - 0.15 / height, va="top")
     figure.savefig(stem.with_suffix(".png"), dpi=110)
-    figure.set_layout_engine("none")  # found once, it holds for the second file too
     figure.savefig(stem.with_suffix(".svg"))
     plt.close(figure)
 

@@ -39,8 +39,9 @@ What the first two cost, on the data of figure 3 and the smallest set of figure 
 """
 
 CAVEATS = """\
-- Netflix and Yahoo! Music are not at hand. In their place stand generated interactions of the same numbers of items, or any file given by `--interactions`; without ratings, the explicit model is fitted to ones for met pairs and
-  zeros for drawn ones.
+- Netflix and Yahoo! Music are not at hand. In their place stand generated interactions of the same numbers of items,
+  or any file given by `--interactions`; without ratings, the explicit model is fitted to ones for met pairs and zeros
+  for drawn ones.
 - The compared methods are stronger here than in the paper: SIMD inner products on padded rows, cells stored in one
   piece, alias tables in place of F+trees. So is Greedy-MIPS. Speed-ups are over the paper's kind of naive search, which
   has none of that; the second column of times is our own, and the honest one.
