@@ -46,6 +46,7 @@ class Replica:
     """One process group of the service."""
 
     port: int
+    models: Path
     process: Running
 
     @property
@@ -70,7 +71,7 @@ def start_replica(directory: Path, models: Path, *, port: int, env: Mapping[str,
         log=directory / f"replica-{port}.log",
         env=env,
     )
-    replica = Replica(port, process)
+    replica = Replica(port, models, process)
     process.wait_until(lambda: answers(f"{replica.url}/health/ready"), seconds=60)
     return replica
 
@@ -152,11 +153,10 @@ class Prometheus:
 
 @dataclass
 class Fleet:
-    """Replicas, nginx and, if asked for, Prometheus; a context manager that leaves nothing running."""
+    """One replica per models folder, nginx and, if asked for, Prometheus; leaves nothing running."""
 
     directory: Path
-    models: Path
-    size: int = 2
+    models: Sequence[Path]
     env: Mapping[str, str] = field(default_factory=dict)
     with_prometheus: bool = False
 
@@ -166,8 +166,8 @@ class Fleet:
         self.prometheus: Prometheus | None = None
         self.directory.mkdir(parents=True, exist_ok=True)
         try:
-            for _ in range(self.size):
-                self.replicas.append(start_replica(self.directory, self.models, port=free_port(), env=self.env))
+            for models in self.models:
+                self.replicas.append(start_replica(self.directory, models, port=free_port(), env=self.env))
             ports = [replica.port for replica in self.replicas]
             self.nginx, self.port = start_nginx(self.directory, ports)
             if self.with_prometheus:
@@ -194,5 +194,5 @@ class Fleet:
 
     def restart(self, replica: Replica) -> None:
         """Start a replica again on the port it had."""
-        fresh = start_replica(self.directory, self.models, port=replica.port, env=self.env)
+        fresh = start_replica(self.directory, replica.models, port=replica.port, env=self.env)
         self.replicas[self.replicas.index(replica)] = fresh
