@@ -1,0 +1,216 @@
+"""`budgetrec query` and `budgetrec bench`: ask a bundle without a server."""
+
+import json
+from pathlib import Path
+from time import perf_counter
+from typing import Annotated, Any
+
+import numpy as np
+import numpy.typing as npt
+import typer
+
+from greedy_core import SearchResult
+from greedy_core.bundle import Bundle
+from greedy_core.embeddings import as_query
+from greedy_core.errors import InvalidQueryError, StorageError
+from service.cli.console import note, say, table
+from service.cli.places import DEFAULT_MODELS, Place, open_bundle
+
+Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
+
+
+def add_to(app: typer.Typer) -> None:
+    """Add the commands of this module."""
+    app.command(epilog="Example: budgetrec query models --user 42 --budget 256")(query)
+    app.command(epilog="Example: budgetrec bench models --budgets 64,256,1024 --queries 500")(bench)
+
+
+def query(
+    place: Place = DEFAULT_MODELS,
+    *,
+    user: Annotated[str | None, typer.Option(help="Recommend for this user.")] = None,
+    item: Annotated[str | None, typer.Option(help="Find items like this one.")] = None,
+    vector: Annotated[str | None, typer.Option(help="Recommend for this vector: numbers with commas, or .npy.")] = None,
+    budget: Annotated[int, typer.Option(help="Inner products to spend at most.")] = 256,
+    top_k: Annotated[int, typer.Option(help="How many items.")] = 10,
+    exclude: Annotated[list[str] | None, typer.Option(help="An item to leave out; any number of times.")] = None,
+    exclude_seen: Annotated[bool, typer.Option(help="Leave out what the user has seen.")] = True,
+    as_json: Json = False,
+) -> None:
+    """Ask a bundle for recommendations."""
+    if sum(given is not None for given in (user, item, vector)) != 1:
+        raise typer.BadParameter("give one of --user, --item and --vector")
+    if top_k < 1:
+        raise InvalidQueryError(f"top_k must be a whole number from 1, but {top_k} was given.")
+    model = open_bundle(place)
+    left_out = [position for text in exclude or [] if (position := model.item_position(text)) is not None]
+    answer: dict[str, Any] = {}
+    wanted: npt.NDArray[np.float32] | None = None
+    if user is not None:
+        answer["user_id"] = user
+        position = model.user_position(user)
+        if position is not None:
+            wanted = model.user_vector(position)
+            left_out += model.seen_items(position).tolist() if exclude_seen else []
+    elif item is not None:
+        answer["item_id"] = item
+        position = model.item_position(item)
+        if position is None:
+            raise InvalidQueryError(f"there is no item {item!r} in {model.path}; check the id.")
+        wanted = model.index.items[position]
+        left_out.append(position)
+    else:
+        wanted = as_query(_vector(str(vector)), model.n_dims)
+    answer |= _search(model, wanted, top_k, budget, left_out)
+    if as_json:
+        say(json.dumps(answer, ensure_ascii=False))
+    else:
+        _show(model, answer)
+
+
+def bench(
+    place: Place = DEFAULT_MODELS,
+    *,
+    budgets: Annotated[str, typer.Option(help="Budgets to try, with commas.")] = "16,64,256,1024,4096",
+    queries: Annotated[int, typer.Option(min=1, help="How many users to ask for.")] = 200,
+    top_k: Annotated[int, typer.Option(min=1, help="How many items.")] = 10,
+    seed: Annotated[int, typer.Option(min=0, help="Which users are drawn.")] = 0,
+    as_json: Json = False,
+) -> None:
+    """Time a bundle's searches on one thread, and compare them with an exact scan."""
+    model = open_bundle(place)
+    chosen = _budgets(budgets, model)
+    asked = _sample(model, queries, seed)
+    top_k = min(top_k, model.n_items)
+    exact, exact_us = _timed(model, asked, top_k, model.n_items)
+    truth = [set(result.ids.tolist()) for result in exact]
+    rows = []
+    for budget in chosen:
+        results, microseconds = _timed(model, asked, top_k, budget)
+        hits = sum(len(best & set(result.ids.tolist())) for best, result in zip(truth, results, strict=True))
+        rows.append(
+            {
+                "budget": budget,
+                f"recall@{top_k}": round(hits / (len(truth) * top_k), 4),
+                "spent": round(float(np.mean([result.spent for result in results])), 1),
+                "median_us": round(float(np.median(microseconds)), 1),
+                "p99_us": round(float(np.percentile(microseconds, 99)), 1),
+                "times_faster": round(float(np.median(exact_us) / np.median(microseconds)), 1),
+            }
+        )
+    report = {
+        "model": model.version,
+        "n_items": model.n_items,
+        "n_dims": model.n_dims,
+        "directions": model.index.directions,
+        "queries": len(asked),
+        "exact_median_us": round(float(np.median(exact_us)), 1),
+        "budgets": rows,
+    }
+    if as_json:
+        say(json.dumps(report))
+        return
+    columns = ["budget", f"recall@{top_k}", "spent", "median_us", "p99_us", "times_faster"]
+    heads = [column.replace("_", " ") for column in columns]
+    table(heads, [[row[name] for name in columns] for row in rows], right=heads)
+    say(
+        f"{model.version}: {model.n_items} items x {model.n_dims}, {model.index.directions}; {len(asked)} queries, "
+        f"one thread; exact scan {report['exact_median_us']} us."
+    )
+
+
+def _search(
+    model: Bundle, wanted: npt.NDArray[np.float32] | None, top_k: int, budget: int, left_out: list[int]
+) -> dict[str, Any]:
+    """Return the answer in the words of the service; without a vector, the popular items."""
+    began = perf_counter()
+    if wanted is None:
+        hidden = set(left_out)
+        ids = [position for position in model.popular.tolist() if position not in hidden][:top_k]
+        scores: list[float | None] = [None] * len(ids)
+        spent, complete, fallback = 0, False, "unknown_user"
+    else:
+        result = model.index.search(wanted, top_k=top_k, budget=budget, exclude=np.array(left_out, dtype=np.int32))
+        ids, scores = result.ids.tolist(), result.scores.tolist()
+        spent, complete, fallback = result.spent, result.complete, None
+    items = []
+    for position, score in zip(ids, scores, strict=True):
+        title = model.title(position)
+        items.append(
+            {"item_id": model.item_id(position), **({"title": title} if title is not None else {}), "score": score}
+        )
+    return {
+        "items": items,
+        "budget": budget,
+        "spent": spent,
+        "complete": complete,
+        "fallback": fallback,
+        "model": model.version,
+        "search_us": round((perf_counter() - began) * 1e6),
+    }
+
+
+def _show(model: Bundle, answer: dict[str, Any]) -> None:
+    if answer["fallback"]:
+        note(f"{answer['user_id']} is not known or has no vector: these are the popular items.")
+    columns = ["item_id", *(["title"] if model.has_titles else []), "score"]
+    rows = [
+        [
+            f"{item['score']:.4f}" if name == "score" and item[name] is not None else item.get(name) or ""
+            for name in columns
+        ]
+        for item in answer["items"]
+    ]
+    table(columns, rows, right=["score"])
+    exact = ", exact" if answer["complete"] else ""
+    say(f"spent {answer['spent']} of {answer['budget']} inner products{exact}; model {answer['model']}.")
+
+
+def _vector(text: str) -> npt.NDArray[Any]:
+    if text.endswith(".npy"):
+        try:
+            array: npt.NDArray[Any] = np.load(Path(text), allow_pickle=False)
+        except (OSError, ValueError, EOFError) as reason:
+            raise StorageError(f"{text} cannot be read as .npy: {reason}.") from None
+        return array
+    try:
+        return np.array([float(part) for part in text.split(",")])
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is no list of numbers with commas", param_hint="--vector") from None
+
+
+def _budgets(text: str, model: Bundle) -> list[int]:
+    try:
+        budgets = sorted({int(part) for part in text.split(",")})
+    except ValueError:
+        raise typer.BadParameter(f"{text!r} is no list of whole numbers with commas", param_hint="--budgets") from None
+    if budgets[0] < 1:
+        raise typer.BadParameter("a budget is a whole number from 1", param_hint="--budgets")
+    reachable = [budget for budget in budgets if budget <= model.index.max_budget or budget >= model.n_items]
+    if len(reachable) < len(budgets):
+        note(f"Budgets above {model.index.max_budget}, the longest that the model's lists serve, are left out.")
+    return reachable
+
+
+def _sample(model: Bundle, count: int, seed: int) -> list[npt.NDArray[np.float32]]:
+    """Draw users that have a vector; items, if there are no users."""
+    order = np.random.default_rng(seed).permutation(model.n_users).tolist() if model.n_users else []
+    found = [vector for position in order[: 2 * count] if (vector := model.user_vector(position)) is not None]
+    if found:
+        return found[:count]
+    note("The bundle has no user vectors: its items are the queries.")
+    order = np.random.default_rng(seed).permutation(model.n_items)[:count].tolist()
+    return [model.index.items[position] for position in order]
+
+
+def _timed(
+    model: Bundle, asked: list[npt.NDArray[np.float32]], top_k: int, budget: int
+) -> tuple[list[SearchResult], list[float]]:
+    results, microseconds = [], []
+    for wanted in asked[:20]:
+        model.index.search(wanted, top_k=top_k, budget=budget)
+    for wanted in asked:
+        began = perf_counter()
+        results.append(model.index.search(wanted, top_k=top_k, budget=budget))
+        microseconds.append((perf_counter() - began) * 1e6)
+    return results, microseconds

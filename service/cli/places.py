@@ -1,0 +1,41 @@
+"""Paths that a user gives: a bundle, or a folder of versions whose current one is meant."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from greedy_core.bundle import Bundle
+from greedy_core.errors import NotAModelError
+from greedy_core.storage import MANIFEST
+from greedy_core.versions import VersionsFolder
+
+DEFAULT_MODELS = Path("models")
+
+Place = Annotated[
+    Path, typer.Argument(help="A bundle, or a models folder, of which the current version is meant.", show_default=True)
+]
+Models = Annotated[Path, typer.Option("--models", help="The models folder.", show_default=True)]
+
+
+def is_bundle(place: Path) -> bool:
+    """Whether the path is a bundle and not a folder of them."""
+    return (place / MANIFEST).exists()
+
+
+def bundle_path(place: Path) -> Path:
+    """Return the path itself if it is a bundle, else the current version in it."""
+    if is_bundle(place) or not place.is_dir():
+        return place
+    folder = VersionsFolder(place)
+    current = folder.current()
+    if current is not None:
+        return current
+    if folder.versions():
+        raise NotAModelError(f"{place} has no current version; run: budgetrec promote VERSION --models {place}.")
+    raise NotAModelError(f"{place} holds no model; make one with `budgetrec build` or `budgetrec demo`.")
+
+
+def open_bundle(place: Path) -> Bundle:
+    """Open the bundle that is meant."""
+    return Bundle.open(bundle_path(place))
