@@ -171,7 +171,7 @@ def _topic_vectors(rng: np.random.Generator) -> npt.NDArray[np.float64]:
         for before in range(t):
             topics[t] -= (topics[t] * topics[before]).sum() * topics[before]
         topics[t] /= np.sqrt((topics[t] ** 2).sum())
-    strengths: npt.NDArray[np.float64] = np.linspace(1.15, 0.85, len(TOPICS))[:, np.newaxis]
+    strengths: npt.NDArray[np.float64] = np.linspace(1.1, 0.9, len(TOPICS))[:, np.newaxis]
     return topics * strengths
 
 

@@ -50,7 +50,7 @@ def test_users_get_what_they_love_at_the_default_budget(model):
 
 
 def test_a_small_budget_is_not_enough_and_a_large_one_is(model):
-    found = {budget: 0 for budget in (8, 256)}
+    found = dict.fromkeys((8, 256), 0)
     for user in range(1, 101):
         truth = set(ask(model, user, budget=model.n_items).ids.tolist())
         for budget in found:
