@@ -58,18 +58,14 @@ class Replica:
 def start_replica(directory: Path, models: Path, *, port: int, env: Mapping[str, str] | None = None) -> Replica:
     """Start one replica on `models` and wait until it is ready."""
     process = Running(
-        [
-            need_command("budgetrec"),
-            "serve",
-            "--models",
-            str(models),
-            "--host",
-            "127.0.0.1",
-            "--port",
-            str(port),
-        ],
+        [need_command("budgetrec"), "serve"],
         log=directory / f"replica-{port}.log",
-        env=env,
+        env={
+            "BUDGETREC_MODELS": str(models),
+            "BUDGETREC_HOST": "127.0.0.1",
+            "BUDGETREC_PORT": str(port),
+            **(env or {}),
+        },
     )
     replica = Replica(port, models, process)
     process.wait_until(lambda: answers(f"{replica.url}/health/ready"), seconds=60)

@@ -95,9 +95,9 @@ class Running:
         """Return the last lines of the output so far."""
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
-    def signal(self, number: signal.Signals) -> None:
-        """Send a signal to the process alone."""
-        self._process.send_signal(number)
+    def signal_group(self, number: signal.Signals) -> None:
+        """Send a signal to the process and its workers."""
+        os.killpg(self.pid, number)
 
     def stop(self, *, seconds: float = 15.0) -> int:
         """Ask the process to end with SIGTERM and return its exit code; insist after `seconds`."""

@@ -68,7 +68,7 @@ class Report:
             f"<p><code>{html.escape(self.command)}</code></p>",
             verdict,
             "<h2>On a timetable</h2>",
-            "<p>Open loop: Poisson arrivals that do not wait for answers; latency from the timetable, at the client.</p>",
+            "<p>Open loop: Poisson arrivals that wait for no answer; latency from the timetable, at the client.</p>",
         ]
         for name, measured in self.open_loop.items():
             parts.append(f"<h3>{html.escape(name)}</h3><pre>{html.escape(measured.table())}</pre>")

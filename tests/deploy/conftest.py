@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import os
+import shutil
 
 import pytest
 
-from loadtests.http.fleet import find_command
+from loadtests.http.fleet import Fleet, find_command
+from loadtests.http.models import make_models
 
 _UNAVAILABLE = "did not run, the command is missing: "
 
@@ -37,3 +39,16 @@ def pytest_terminal_summary(terminalreporter):
     for report in absent:
         terminalreporter.line(f"{report.nodeid}: {report.longrepr[2].removeprefix('Skipped: ')}")
     terminalreporter.line("As root on Debian, deploy/install-packages.sh installs what these tests need.")
+
+
+@pytest.fixture(scope="session")
+def fleet(tmp_path_factory):
+    """Three replicas with models folders of their own, so that a swap can roll; the monitor looks at every request."""
+    directory = tmp_path_factory.mktemp("fleet")
+    source = make_models(directory / "models")
+    folders = [directory / f"models-{i}" for i in range(3)]
+    for folder in folders:
+        shutil.copytree(source, folder, symlinks=True)
+    env = {"BUDGETREC_MONITOR_SHARE": "1", "BUDGETREC_MONITOR_CPU": "0.2"}
+    with Fleet(directory, folders, env=env, with_prometheus=True) as fleet:
+        yield fleet

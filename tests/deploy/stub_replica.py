@@ -24,7 +24,8 @@ class Request:
 
 @dataclass
 class StubReplica:
-    """Listens in a thread of its own. `behaviour`: a key of the answers above, "reset" or "hang"."""
+    """Listens in a thread of its own. `behaviour`: a key of the answers above, "reset", "hang", or
+    "pause", which is a hang until `resume` is called and a "serve" from then on."""
 
     behaviour: str = "serve"
     requests: list[Request] = field(default_factory=list)
@@ -42,6 +43,9 @@ class StubReplica:
         self._loop.call_soon_threadsafe(self._stop.set)
         self._thread.join()
 
+    def resume(self):
+        self._loop.call_soon_threadsafe(self._resumed.set)
+
     def _run(self, started):
         asyncio.set_event_loop(self._loop)
         self._loop.run_until_complete(self._serve(started))
@@ -49,6 +53,7 @@ class StubReplica:
 
     async def _serve(self, started):
         self._stop = asyncio.Event()
+        self._resumed = asyncio.Event()
         server = await asyncio.start_server(self._connection, "127.0.0.1", 0)
         self.port = server.sockets[0].getsockname()[1]
         started.set()
@@ -81,6 +86,9 @@ class StubReplica:
         elif self.behaviour == "hang":
             await self._stop.wait()
         else:
+            if self.behaviour == "pause":
+                await self._resumed.wait()
             body = f'{{"from":{self.port}}}'
-            writer.write(f"HTTP/1.1 {_ANSWERS[self.behaviour]}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
+            head = _ANSWERS.get(self.behaviour, _ANSWERS["serve"])
+            writer.write(f"HTTP/1.1 {head}\r\nContent-Length: {len(body)}\r\n\r\n{body}".encode())
             await writer.drain()
