@@ -52,9 +52,7 @@ class Bundle:
     def __init__(self, path: Path, stored: storage.Stored) -> None:
         """Check that the parts fit together. Raises CorruptModelError."""
         arrays, info = stored
-        parts = {
-            name.removeprefix("index."): array for name, array in arrays.items() if name.startswith("index.")
-        }
+        parts = {name.removeprefix("index."): array for name, array in arrays.items() if name.startswith("index.")}
         self.path = path
         self.index = GreedyIndex.from_arrays(parts, info["index"])
         self.version: str = info["version"]
@@ -162,9 +160,7 @@ class Bundle:
         if not all(isinstance(text, str) for text in (self.version, self.built_at)):
             raise CorruptModelError("its version or date is not text; build the model again.")
         if self._titles is not None and len(self._titles) != self.n_items:
-            raise CorruptModelError(
-                f"it has {len(self._titles)} titles for {self.n_items} items; build it again."
-            )
+            raise CorruptModelError(f"it has {len(self._titles)} titles for {self.n_items} items; build it again.")
         if self._vectors is not None:
             _check_array("users.vectors", self._vectors, np.float32, (self.n_users, self.n_dims))
         if self._known is not None:
@@ -240,18 +236,14 @@ def _pack_items(n_items: int, ids: Iterable[object] | None, titles: Iterable[str
         try:
             encoded = [(title or "").encode("utf-8", "replace") for title in titles]
         except AttributeError:
-            raise InvalidEmbeddingsError(
-                "a title must be text or None, but another kind was given."
-            ) from None
+            raise InvalidEmbeddingsError("a title must be text or None, but another kind was given.") from None
         _same_number("titles", len(encoded), "items", n_items)
         if any(encoded):
             arrays |= pack_texts("items.titles", encoded)
     return arrays
 
 
-def _pack_users(
-    n_dims: int, vectors: npt.ArrayLike | None, ids: Iterable[object] | None
-) -> tuple[Arrays, int]:
+def _pack_users(n_dims: int, vectors: npt.ArrayLike | None, ids: Iterable[object] | None) -> tuple[Arrays, int]:
     arrays = {} if ids is None else pack_ids("users.ids", ids)
     n_users = len(arrays["users.ids.positions"]) if arrays else 0
     if vectors is None:
@@ -260,8 +252,7 @@ def _pack_users(
     users = as_embeddings(given, name="user vectors")
     if users.shape[1] != n_dims:
         raise InvalidEmbeddingsError(
-            f"user vectors have {users.shape[1]} dimensions and items {n_dims}; "
-            "both must come from the same model."
+            f"user vectors have {users.shape[1]} dimensions and items {n_dims}; both must come from the same model."
         )
     if ids is not None:
         _same_number("user ids", n_users, "user vectors", len(users))

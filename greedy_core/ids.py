@@ -80,13 +80,9 @@ class IdTable:
         n_ids, n_buckets = len(self._texts), len(buckets) - 1
         check_offsets(f"{name}.buckets", buckets, n_ids)
         if n_buckets < 2 or n_buckets & (n_buckets - 1):
-            raise CorruptModelError(
-                f"{name} has {n_buckets} buckets, not a power of two; build the model again."
-            )
+            raise CorruptModelError(f"{name} has {n_buckets} buckets, not a power of two; build the model again.")
         if positions.dtype != np.int32 or positions.shape != (n_ids,):
-            raise CorruptModelError(
-                f"{name} has positions of another number than ids; build the model again."
-            )
+            raise CorruptModelError(f"{name} has positions of another number than ids; build the model again.")
         if n_ids and (positions.min() < 0 or positions.max() >= n_ids):
             raise CorruptModelError(f"{name} leads to ids that do not exist; build the model again.")
         self._buckets, self._positions = buckets.data, positions.data
@@ -148,13 +144,9 @@ def encode_ids(name: str, ids: Iterable[object]) -> list[bytes]:
     try:
         encoded = [value.encode() for value in values]
     except UnicodeEncodeError as reason:
-        raise InvalidEmbeddingsError(
-            f"{name} hold an id that is not valid text: {reason.object!a}."
-        ) from None
+        raise InvalidEmbeddingsError(f"{name} hold an id that is not valid text: {reason.object!a}.") from None
     if b"" in encoded:
-        raise InvalidEmbeddingsError(
-            f"{name} hold an empty id in row {encoded.index(b'')}; every row needs one."
-        )
+        raise InvalidEmbeddingsError(f"{name} hold an empty id in row {encoded.index(b'')}; every row needs one.")
     return encoded
 
 

@@ -60,9 +60,7 @@ def _read_table(path: Path, table: Any, key: str | None, id_column: str | None) 
     # Grown by the batch: the footer's row count is only believed once that many rows were there.
     vectors: Float32Array | None = None
     start = 0
-    for batch in table.iter_batches(
-        batch_size=_BATCH_ROWS, columns=[*columns, *([id_column] if id_column else [])]
-    ):
+    for batch in table.iter_batches(batch_size=_BATCH_ROWS, columns=[*columns, *([id_column] if id_column else [])]):
         block = _batch_block(path, batch, columns, start)
         if vectors is None:
             vectors = np.empty((table.metadata.num_rows, block.shape[1]), dtype=np.float32)
@@ -83,7 +81,10 @@ def _vector_columns(path: Path, schema: Any, key: str | None, id_column: str | N
         return [choose_name(path, "list column", lists, key)]
     if lists:
         return lists
-    wide = [field.name for field in schema if _is_number(field.type) and field.name != id_column]
+    numbers = [field for field in schema if _is_number(field.type) and field.name != id_column]
+    # Whole numbers among fractions are counts or ids under another name, not dimensions.
+    fractions = [field for field in numbers if types.is_floating(field.type)]
+    wide = [field.name for field in fractions or numbers]
     if not wide:
         raise InvalidEmbeddingsError(
             f"{path} has neither a column of lists of numbers nor numeric columns; "
@@ -105,9 +106,7 @@ def _batch_block(path: Path, batch: Any, columns: Sequence[str], start: int) -> 
     for name in columns:
         if batch.column(name).null_count:
             row = start + _first_null(batch.column(name))
-            raise InvalidEmbeddingsError(
-                f"row {row} of {path} has no value in column {name}; fill or remove it."
-            )
+            raise InvalidEmbeddingsError(f"row {row} of {path} has no value in column {name}; fill or remove it.")
     column = batch.column(columns[0])
     if not _is_list(column.type):
         return np.column_stack([batch.column(name).to_numpy(zero_copy_only=False) for name in columns])
@@ -132,10 +131,10 @@ def _ragged(path: Path, row: int, length: int, expected: int) -> InvalidEmbeddin
 
 
 def _batch_ids(path: Path, column: Any, start: int) -> list[str]:
+    if not (types.is_integer(column.type) or types.is_string(column.type) or types.is_large_string(column.type)):
+        raise InvalidEmbeddingsError(f"the ids in {path} are {column.type}, but an id is text or a whole number.")
     if column.null_count:
-        raise InvalidEmbeddingsError(
-            f"row {start + _first_null(column)} of {path} has no id; every row needs one."
-        )
+        raise InvalidEmbeddingsError(f"row {start + _first_null(column)} of {path} has no id; every row needs one.")
     return [str(value) for value in column.to_pylist()]
 
 

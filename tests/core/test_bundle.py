@@ -1,5 +1,6 @@
 """The model bundle: what goes in comes out, in every process, and nothing damaged is served."""
 
+import contextlib
 import json
 import multiprocessing
 import os
@@ -9,12 +10,18 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from greedy_core import GreedyIndex, bundle, storage
 from greedy_core.bundle import Bundle
-from greedy_core.errors import CorruptModelError, InvalidEmbeddingsError, NotAModelError, StorageError
+from greedy_core.errors import (
+    CorruptModelError,
+    InvalidEmbeddingsError,
+    InvalidQueryError,
+    NotAModelError,
+    StorageError,
+)
 from greedy_core.ids import IdTable, PositionIds, pack_ids
 from tests.core.golden import make as golden
 
@@ -223,6 +230,29 @@ def put(position, value):
     return change
 
 
+@pytest.fixture
+def fuzzed(tmp_path):
+    shutil.copytree(GOLDEN, tmp_path / "fuzzed")
+    return tmp_path / "fuzzed"
+
+
+def use_everything(opened):
+    """Call all that a bundle offers; a vector that is no longer finite is refused as a query."""
+    for position in range(opened.n_items):
+        opened.item_position(opened.item_id(position))
+        opened.title(position)
+    opened.item_ids_json(opened.popular)
+    for user in range(opened.n_users):
+        opened.user_position(opened.user_id(user))
+        query = opened.user_vector(user)
+        if query is None:
+            continue
+        with contextlib.suppress(InvalidQueryError):
+            for variant in ("threshold", "improved-tree", "improved-heap", "original-tree"):
+                for budget in (1, 4, 7):
+                    opened.index.search(query, top_k=7, budget=budget, exclude=opened.seen_items(user), variant=variant)
+
+
 class TestDamage:
     """Even a bundle whose checksums fit is refused if a part of it could lead a reader astray."""
 
@@ -281,6 +311,26 @@ class TestDamage:
         assert damaged.item_ids([0, 1]) == ["\ufffd/b", "ünïcödé ☃"]
         assert damaged.title(0) == "\ufffdirst"
         assert damaged.item_position("a/b") is None
+
+    @given(
+        file=st.sampled_from(sorted(path.name for path in GOLDEN.glob("*.npy"))),
+        position=st.integers(0, 10**4),
+        damage=st.binary(min_size=1, max_size=8),
+    )
+    @settings(suppress_health_check=[HealthCheck.function_scoped_fixture], max_examples=400, deadline=None)
+    def test_no_damage_to_the_data_reaches_a_reader_or_a_kernel(self, fuzzed, file, position, damage):
+        place = fuzzed / file
+        good = place.read_bytes()
+        data = bytearray(good)
+        start = 128 + position % (len(good) - 128)
+        end = min(start + len(damage), len(good))
+        data[start:end] = damage[: end - start]
+        place.write_bytes(data)
+        try:
+            with contextlib.suppress(CorruptModelError):
+                use_everything(Bundle.open(fuzzed))
+        finally:
+            place.write_bytes(good)
 
     @pytest.mark.parametrize("file", sorted(path.name for path in GOLDEN.glob("*.npy")))
     def test_every_file_counts(self, tmp_path, file):

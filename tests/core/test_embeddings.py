@@ -59,11 +59,10 @@ def test_the_first_non_finite_row_is_named_across_blocks(monkeypatch, value, dty
         as_embeddings(given, name="users")
 
 
-def test_float64_beyond_float32_is_refused_with_the_reason():
-    with pytest.raises(
-        InvalidEmbeddingsError, match=r"row 1 of items holds 1e\+39 .* float32 cannot represent"
-    ):
-        as_embeddings(np.array([[1.0], [1e39]]), name="items")
+@pytest.mark.parametrize("value", [1e39, 1.1e15, -1.1e15])
+def test_values_whose_products_could_overflow_are_refused_with_the_reason(value):
+    with pytest.raises(InvalidEmbeddingsError, match=r"row 1 of items holds .* values above 1e\+15 could overflow"):
+        as_embeddings(np.array([[1.0], [value]]), name="items")
 
 
 def test_float64_below_float32_becomes_zero():
@@ -109,8 +108,8 @@ class TestQuery:
         assert query.flags.c_contiguous
         np.testing.assert_array_equal(query, MATRIX[:, 1])
 
-    def test_a_long_but_finite_one_is_accepted(self):
-        query = np.full(4, 3e38, dtype=np.float32)
+    def test_a_long_but_usable_one_is_accepted(self):
+        query = np.full(4, 1e15, dtype=np.float32)
         np.testing.assert_array_equal(as_query(query, 4), query)
 
     @pytest.mark.parametrize(
@@ -121,7 +120,9 @@ class TestQuery:
             (1.0, "shape ()"),
             ([1, np.nan, 3], "the query holds nan in dimension 1"),
             (np.array([1, np.inf, 3], dtype=np.float32), "the query holds inf in dimension 1"),
-            ([1e300, 0, 0], "float32 cannot represent"),
+            ([1e300, 0, 0], "could overflow"),
+            (np.full(3, 3e38, dtype=np.float32), "could overflow"),
+            (np.array([0, 1e18, 0], dtype=np.float32), "could overflow"),
             (["a", "b", "c"], "real numbers"),
             (None, "real numbers"),
         ],
@@ -207,13 +208,16 @@ class TestFiles:
         np.testing.assert_array_equal(loaded.vectors, MATRIX)
 
     def test_parquet_wide_columns(self, tmp_path):
-        table = pa.table(
-            {"sku": [7, 8, 9, 10], **{f"f{t}": MATRIX[:, t] for t in range(3)}, "title": ["x"] * 4}
-        )
+        table = pa.table({"sku": [7, 8, 9, 10], **{f"f{t}": MATRIX[:, t] for t in range(3)}, "title": ["x"] * 4})
         pq.write_table(table, tmp_path / "items.parquet")
         loaded = load_embeddings(tmp_path / "items.parquet", id_column="sku")
         assert loaded.ids == ["7", "8", "9", "10"]
         np.testing.assert_array_equal(loaded.vectors, MATRIX)
+
+    def test_parquet_whole_numbers_beside_fractions_are_no_dimensions(self, tmp_path):
+        table = pa.table({"sku": [7, 8, 9, 10], **{f"f{t}": MATRIX[:, t] for t in range(3)}})
+        pq.write_table(table, tmp_path / "items.parquet")
+        np.testing.assert_array_equal(load_embeddings(tmp_path / "items.parquet").vectors, MATRIX)
 
     @pytest.mark.parametrize(
         ("columns", "words"),
@@ -225,6 +229,7 @@ class TestFiles:
             ({"a": [[1.0], [2.0]], "b": [[1.0], [2.0]]}, "it has: a, b"),
             ({"title": ["x", "y"]}, "neither"),
             ({"id": ["x", None], "vector": [[1.0], [2.0]]}, "row 1 of"),
+            ({"id": [1.0, 2.0], "vector": [[1.0], [2.0]]}, "an id is text or a whole number"),
         ],
     )
     def test_parquet_that_makes_no_sense(self, tmp_path, columns, words):
