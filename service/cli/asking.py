@@ -1,6 +1,7 @@
 """`budgetrec query` and `budgetrec bench`: ask a bundle without a server."""
 
 import json
+from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
 from typing import Annotated, Any
@@ -46,10 +47,12 @@ def query(
     left_out = [position for text in exclude or [] if (position := model.item_position(text)) is not None]
     answer: dict[str, Any] = {}
     wanted: npt.NDArray[np.float32] | None = None
+    fallback = "unknown_user"
     if user is not None:
         answer["user_id"] = user
         position = model.user_position(user)
         if position is not None:
+            fallback = "no_vector"
             wanted = model.user_vector(position)
             left_out += model.seen_items(position).tolist() if exclude_seen else []
     elif item is not None:
@@ -61,7 +64,8 @@ def query(
         left_out.append(position)
     else:
         wanted = as_query(_vector(str(vector)), model.n_dims)
-    answer |= _search(model, wanted, top_k, budget, left_out)
+    answer |= _popular(model, top_k, left_out) if wanted is None else _search(model, wanted, top_k, budget, left_out)
+    answer["fallback"] = fallback if wanted is None else None
     if as_json:
         say(json.dumps(answer, ensure_ascii=False))
     else:
@@ -120,39 +124,43 @@ def bench(
 
 
 def _search(
-    model: Bundle, wanted: npt.NDArray[np.float32] | None, top_k: int, budget: int, left_out: list[int]
+    model: Bundle, wanted: npt.NDArray[np.float32], top_k: int, budget: int, left_out: list[int]
 ) -> dict[str, Any]:
-    """Return the answer in the words of the service; without a vector, the popular items."""
+    """Return an answer in the words of the service."""
     began = perf_counter()
-    if wanted is None:
-        hidden = set(left_out)
-        ids = [position for position in model.popular.tolist() if position not in hidden][:top_k]
-        scores: list[float | None] = [None] * len(ids)
-        spent, complete, fallback = 0, False, "unknown_user"
-    else:
-        result = model.index.search(wanted, top_k=top_k, budget=budget, exclude=np.array(left_out, dtype=np.int32))
-        ids, scores = result.ids.tolist(), result.scores.tolist()
-        spent, complete, fallback = result.spent, result.complete, None
-    items = []
-    for position, score in zip(ids, scores, strict=True):
-        title = model.title(position)
-        items.append(
-            {"item_id": model.item_id(position), **({"title": title} if title is not None else {}), "score": score}
-        )
+    result = model.index.search(wanted, top_k=top_k, budget=budget, exclude=np.array(left_out, dtype=np.int32))
+    microseconds = round((perf_counter() - began) * 1e6)
     return {
-        "items": items,
+        "items": _items(model, result.ids.tolist(), result.scores.tolist()),
         "budget": budget,
-        "spent": spent,
-        "complete": complete,
-        "fallback": fallback,
+        "spent": result.spent,
+        "complete": result.complete,
         "model": model.version,
-        "search_us": round((perf_counter() - began) * 1e6),
+        "search_us": microseconds,
     }
+
+
+def _popular(model: Bundle, top_k: int, left_out: list[int]) -> dict[str, Any]:
+    """Return the popular items, which cost nothing, as an answer."""
+    hidden = set(left_out)
+    positions = [position for position in model.popular.tolist() if position not in hidden][:top_k]
+    items = _items(model, positions, [None] * len(positions))
+    return {"items": items, "budget": 0, "spent": 0, "complete": False, "model": model.version, "search_us": 0}
+
+
+def _items(model: Bundle, positions: list[int], scores: Sequence[float | None]) -> list[dict[str, Any]]:
+    items = []
+    for position, score in zip(positions, scores, strict=True):
+        title = model.title(position)
+        named = {"item_id": model.item_id(position)} | ({"title": title} if title is not None else {})
+        items.append({**named, "score": score})
+    return items
 
 
 def _show(model: Bundle, answer: dict[str, Any]) -> None:
     if answer["fallback"]:
-        note(f"{answer['user_id']} is not known or has no vector: these are the popular items.")
+        what = "has no vector" if answer["fallback"] == "no_vector" else "is not known"
+        note(f"User {answer['user_id']} {what}: these are the popular items.")
     columns = ["item_id", *(["title"] if model.has_titles else []), "score"]
     rows = [
         [

@@ -388,6 +388,14 @@ class TestQuery:
         assert answer["fallback"] == "unknown_user"
         assert [item["item_id"] for item in answer["items"]] == [str(position) for position in model.popular[:3]]
 
+    def test_a_user_without_a_vector_gets_popular_items_too(self, run, tmp_path):
+        vectors = np.vstack([USERS[:1], np.full((1, 8), np.nan)])
+        bundle.write(tmp_path / "m", index=GreedyIndex.build(ITEMS), user_vectors=vectors)
+        status, out, err = run("query", "m", "--user", "1", "--top-k", 2)
+        assert status == 0
+        assert len(out.splitlines()) == 4
+        assert "User 1 has no vector" in err
+
     @pytest.mark.parametrize(
         ("status", "arguments", "words"),
         [
