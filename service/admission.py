@@ -1,10 +1,11 @@
 """Who gets how much when there is not enough for all.
 
-Work that waits is counted in seconds: the sum of the expected times, by the live cost law, of all that was admitted and is not yet
-done. While the expected wait stays under `overload_wait_ms`, everyone gets what they ask. Above it budgets shrink in proportion,
-batch callers twice as fast as interactive ones, down to the floor of their class. Only when the wait passes `shed_wait_ms`
-although budgets are small, requests are refused; batch callers at a quarter of that. The pressure rises at once and falls with
-a half-life, so that a recovering service does not swing.
+Work that waits is counted in seconds: the sum of the expected times, by the live cost law, of all that was
+admitted and is not yet done. While the expected wait stays under `overload_wait_ms`, everyone gets what they
+ask. Above it budgets shrink in proportion, batch callers twice as fast as interactive ones, down to the floor
+of their class. Only when the wait passes `shed_wait_ms` although budgets are small, requests are refused; batch
+callers at a quarter of that. The pressure rises at once and falls with a half-life, so that a recovering
+service does not swing.
 """
 
 from __future__ import annotations
@@ -30,11 +31,14 @@ CALM = 1e-3
 
 
 class Queue:
-    """Admitted work of one kind that is not yet done, and the pressure it makes. Used by the event loop's thread only."""
+    """Admitted work of one kind that is not yet done, and the pressure it makes.
+
+    Used by the event loop's thread only.
+    """
 
     __slots__ = (
-        "_at", "_floors", "_half_life", "_lags", "_parallel", "_pressure", "_shed", "_target", "lag", "products", "requests",
-        "seconds",
+        "_at", "_calm", "_floors", "_half_life", "_lags", "_parallel", "_pressure", "_shed", "_target", "lag",
+        "products", "requests", "seconds",
     )  # fmt: skip
 
     def __init__(self, settings: Settings, *, parallel: int = 1) -> None:
@@ -51,6 +55,7 @@ class Queue:
         self._half_life = settings.recovery_seconds
         self._pressure = 0.0
         self._at = 0.0
+        self._calm = self._target / BATCH_PRESSURE
 
     def enter(self, products: int, seconds: float) -> None:
         """Count admitted work."""
@@ -70,12 +75,15 @@ class Queue:
         return self.seconds / self._parallel + self.lag
 
     def note_lag(self, lag: float) -> None:
-        """Note how late the event loop ran a timer: work that waits unseen. The median of three ignores a single hiccup."""
+        """Note how late the event loop ran a timer.
+
+        Work that waits unseen. The median of three ignores a single hiccup.
+        """
         self._lags = [*self._lags[-2:], lag]
         self.lag = median(self._lags) if len(self._lags) == 3 else 0.0
 
     def pressure(self, now: float) -> float:
-        """Expected wait over the allowed one: up at once, down with the half-life."""
+        """Return the expected wait over the allowed one: up at once, down with the half-life."""
         instant = self.wait() / self._target
         if self._pressure > CALM:
             damped = self._pressure * 0.5 ** ((now - self._at) / self._half_life)
@@ -84,6 +92,10 @@ class Queue:
         self._at = now
         return instant
 
+    def is_calm(self) -> bool:
+        """Whether nobody waits and nothing is left of an earlier pressure: then there is nothing to shrink."""
+        return self.seconds < self._calm and self._pressure < CALM and not self.lag
+
     def check(self, priority: int) -> None:
         """Raise the 503 if work of this class would wait too long even with small budgets."""
         wait = self.wait()
@@ -91,7 +103,10 @@ class Queue:
             raise errors.overload(wait, PRIORITIES[priority])
 
     def shrink(self, budget: int, priority: int, now: float) -> int:
-        """What is left of a budget under the present pressure; at least the floor of the class, never more than asked."""
+        """Return what is left of a budget under the present pressure.
+
+        At least the floor of the class, never more than asked.
+        """
         pressure = self.pressure(now)
         if priority == BATCH:
             pressure *= BATCH_PRESSURE

@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from service.settings import Settings
 
 DESCRIPTION = """
-Recommendations that spend exactly the inner products a request gives them. Every answer carries its receipt: what was granted,
-what was spent, whether the answer is exact.
+Recommendations that spend exactly the inner products a request gives them. Every answer carries its receipt:
+what was granted, what was spent, whether the answer is exact.
 """
 
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from time import perf_counter
 from typing import TYPE_CHECKING
 
 from service.admission import BATCH, INTERACTIVE
@@ -23,39 +22,42 @@ _read_deadline = number(
 
 
 class Ask:
-    """Who, how much, until when. Times are seconds on the clock of `perf_counter`; `arrival` is when the request was read."""
+    """Who, how much, until when. Times are seconds on the clock of `perf_counter`.
+
+    `arrival` is when the request was read.
+    """
 
     __slots__ = (
-        "arrival", "budget", "deadline", "exclude", "exclude_seen", "item_id", "priority", "target_recall", "top_k", "user_id",
-        "vector",
+        "arrival", "budget", "deadline", "exclude", "exclude_seen", "item_id", "priority", "target_recall",
+        "top_k", "user_id", "vector",
     )  # fmt: skip
 
     def __init__(
         self,
-        *,
+        top_k: int,
+        arrival: float,
         user_id: str | None = None,
+        budget: int | None = None,
+        *,
         vector: npt.NDArray[np.float32] | None = None,
         item_id: str | None = None,
-        budget: int | None = None,
-        top_k: int,
         deadline: float | None = None,
         target_recall: float | None = None,
         exclude: Sequence[str] = (),
         exclude_seen: bool | None = None,
         priority: int = INTERACTIVE,
-        arrival: float | None = None,
     ) -> None:
+        self.top_k = top_k
+        self.arrival = arrival
         self.user_id = user_id
+        self.budget = budget
         self.vector = vector
         self.item_id = item_id
-        self.budget = budget
-        self.top_k = top_k
         self.deadline = deadline
         self.target_recall = target_recall
         self.exclude = exclude
         self.exclude_seen = exclude_seen
         self.priority = priority
-        self.arrival = perf_counter() if arrival is None else arrival
 
 
 def read_priority(headers: Iterable[tuple[bytes, bytes]], default: int = INTERACTIVE) -> int:

@@ -3,9 +3,10 @@
     slot 0   [ requests_total{...} | ... | request_seconds buckets | sum | ... | gauges ]  "model version"
     slot 1   [ ...                                                                       ]  "..."
 
-Each row has exactly one writing process, so an increment is a plain store into a memory map: no lock, no system call, about 50 ns,
-and nothing is lost when the process is killed. The slot belongs to the position of a worker, not to its process id; a
-restarted worker goes on counting where its predecessor stopped, and no files of dead workers pile up. A reader sums the rows.
+Each row has exactly one writing process, so an increment is a plain store into a memory map: no lock, no system
+call, about 50 ns, and nothing is lost when the process is killed. The slot belongs to the position of a worker,
+not to its process id; a restarted worker goes on counting where its predecessor stopped, and no files of dead
+workers pile up. A reader sums the rows.
 """
 
 from __future__ import annotations

@@ -1,8 +1,9 @@
 """What a request costs here and now: latency = a + b * products, fitted live.
 
-The observations of half a second are reduced to one median per budget class, so that a scheduling hiccup or a page fault moves
-nothing; the medians go into a weighted least-squares fit that forgets with a half-life. As long as the traffic shows a
-single budget, slope and intercept cannot be told apart: then the slope stays near the one the calibration measured.
+The observations of half a second are reduced to one median per budget class, so that a scheduling hiccup or a
+page fault moves nothing; the medians go into a weighted least-squares fit that forgets with a half-life. As
+long as the traffic shows a single budget, slope and intercept cannot be told apart: then the slope stays near
+the one the calibration measured.
 """
 
 from __future__ import annotations
@@ -12,7 +13,8 @@ from typing import NamedTuple
 
 from service.metrics import BUDGET_CLASSES, budget_class
 
-# Before anything was measured: a 128-dimensional product with its share of the screening, and the handling of a request.
+# Before anything was measured: a 128-dimensional product with its share of the screening, and the handling of a
+# request.
 DEFAULT_A = 40e-6
 DEFAULT_B = 150e-9
 
@@ -31,11 +33,11 @@ class CostLaw(NamedTuple):
     b: float
 
     def seconds(self, products: float) -> float:
-        """Expected seconds of a request."""
+        """Return the expected seconds of a request."""
         return self.a + self.b * products
 
     def products(self, seconds: float) -> int:
-        """The most products that fit into `seconds`; may be zero or negative."""
+        """Return the most products that fit into `seconds`; may be zero or negative."""
         return int((seconds - self.a) / self.b)
 
 
@@ -59,7 +61,7 @@ class CostMeter:
 
     def observe(self, products: int, seconds: float) -> None:
         """Note one finished search."""
-        samples = self._pending[budget_class(products or 1)]
+        samples = self._pending[budget_class(products)]
         if len(samples) < SAMPLE_PER_CLASS:
             samples.append((products, seconds))
 

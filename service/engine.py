@@ -44,7 +44,7 @@ _NO_SCORES = np.empty(0, dtype=np.float32)
 
 
 class Work:
-    """A prepared search: everything that `run` needs, and the receipt so far."""
+    """A prepared search: everything that `run` needs, and what was granted to it."""
 
     __slots__ = ("ask", "excluded", "head", "key", "model", "query", "receipt", "seconds", "started")
 
@@ -69,7 +69,8 @@ class Engine:
         self.admission = Admission(settings)
         self.cost = CostMeter()
         self.law = self.cost.law
-        self.inline_budget = 0
+        self.inline_budget = 0  # up to here a search runs on the loop
+        self.plain_budget = 0  # up to here, and nothing lowers it but overload
         self.model: Model | None = None
         self.recent: deque[tuple[str | None, npt.NDArray[np.float32] | None, int, int]] = deque(maxlen=RECENT)
         self.monitor = RecallMonitor(settings, metrics)
@@ -78,6 +79,8 @@ class Engine:
         self._default_budget = settings.default_budget
         self._max_budget = settings.max_budget
         self._popular = settings.unknown_user == "popular"
+        self.remember = self.recent.append
+        self.check_due = self.monitor.due
         self.fold_costs()
 
     def use(self, model: Model) -> None:
@@ -91,6 +94,8 @@ class Engine:
         """Bring the cost law up to date; called a few times a second."""
         self.law = self.cost.fold()
         self.inline_budget = int(self._inline_seconds / self.law.b)
+        if self.model is not None:
+            self.plain_budget = min(self.inline_budget, self._max_budget, self.model.max_budget)
 
     def close(self) -> None:
         """Stop the threads; waits for running searches."""
@@ -116,6 +121,13 @@ class Engine:
             queue.leave(products, seconds)
         return self.finish(work, result)
 
+    def answer_inline(self, ask: Ask, key: Key | None) -> bytes:
+        """Answer a question that was admitted to the loop's own queue."""
+        work = self.prepare(ask, key, admitted=True)
+        if work.query is None:
+            return self.finish_popular(work)
+        return self.finish(work, self.run(work), inline=True)
+
     def prepare(self, ask: Ask, key: Key | None = None, *, admitted: bool = False) -> Work:
         """Decide the one granted budget, find the query vector and what to leave out. No search yet."""
         model = self.model
@@ -124,18 +136,10 @@ class Engine:
         now = perf_counter()
         receipt = self.resolve(ask, model, now, admitted=admitted)
         work = Work(ask, model, receipt, key, now)
-        user: int | None = None
-        bundle = model.bundle
         if ask.user_id is not None:
-            user = bundle.user_position(ask.user_id)
-            work.head = b'{"user_id":' + orjson.dumps(ask.user_id) + b","
-            if user is not None:
-                work.query = bundle.user_vector(user)
-            elif not self._popular:
-                self.metrics.count("budgetrec_unknown_users_total")
-                raise errors.unknown_user(ask.user_id)
+            self._find_user(work, ask.user_id)
         elif ask.item_id is not None:
-            item = bundle.item_position(ask.item_id)
+            item = model.bundle.item_position(ask.item_id)
             if item is None:
                 raise errors.unknown_item(ask.item_id)
             work.head = b'{"item_id":' + orjson.dumps(ask.item_id) + b","
@@ -144,23 +148,42 @@ class Engine:
         else:
             work.head = b'{"user_id":null,'
             work.query = ask.vector
-        if user is not None or ask.exclude:
-            work.excluded = model.excluded(ask.exclude, user, exclude_seen=ask.exclude_seen)
+            work.excluded = model.excluded(ask.exclude, None)
         if key is not None and key.bucket is not None:
             key.bucket.take(receipt.granted, now)
         return work
 
-    def wish(self, ask: Ask, model: Model, now: float) -> tuple[int, int, str | None]:
-        """Turn budget, target recall, deadline and maximum into what was asked, what of it may be granted, and why it is less.
+    def _find_user(self, work: Work, user_id: str) -> None:
+        """Find the user's vector and what to leave out; a user without a vector is left to the popular items."""
+        ask, model = work.ask, work.model
+        user = model.user(user_id)
+        if user is not None:
+            work.head, work.query, seen = user
+            work.excluded = seen if ask.exclude_seen is not False else None
+        else:
+            position = model.bundle.user_position(user_id)
+            if position is None and not self._popular:
+                self.metrics.count("budgetrec_unknown_users_total")
+                raise errors.unknown_user(user_id)
+            work.head = b'{"user_id":' + orjson.dumps(user_id) + b","
+            if position is not None and model.has_seen and ask.exclude_seen is not False:
+                work.excluded = model.bundle.seen_items(position)
+        if ask.exclude:
+            work.excluded = model.excluded(ask.exclude, work.excluded)
 
-        The smallest wish wins. What is taken off a wish is named: a deadline that buys less than the budget beside it, or the
-        server's maximum.
+    def wish(self, ask: Ask, model: Model, now: float) -> tuple[int, int, str | None]:
+        """Turn budget, target recall, deadline and maximum into what was asked, what may be granted, and why less.
+
+        The smallest wish wins. What is taken off a wish is named: a deadline that buys less than the budget
+        beside it, or the server's maximum.
         """
         asked = ask.budget
+        if ask.target_recall is None and ask.deadline is None:
+            asked = asked or self._default_budget
+            if asked <= self._max_budget and asked <= model.max_budget:
+                return asked, asked, None
         if ask.target_recall is not None:
-            if model.curve is None:
-                raise errors.no_calibration()
-            bought = model.curve.budget_for(ask.target_recall) or model.n_items
+            bought = self._bought(ask.target_recall, model)
             asked = bought if asked is None else min(asked, bought)
         reason = None
         granted = asked
@@ -181,6 +204,12 @@ class Engine:
             granted, reason = most, "maximum"
         return asked, granted, reason
 
+    def _bought(self, recall: float, model: Model) -> int:
+        """Return the budget that buys a recall; every item, if no calibrated budget does."""
+        if model.curve is None:
+            raise errors.no_calibration()
+        return model.curve.budget_for(recall) or model.n_items
+
     def resolve(self, ask: Ask, model: Model, now: float, *, admitted: bool = False) -> Receipt:
         """Decide the one budget: the wish, less what overload takes off it.
 
@@ -190,19 +219,25 @@ class Engine:
         queue = self.admission.inline if granted <= self.inline_budget else self.admission.threaded
         if not admitted:
             queue.check(ask.priority)
-        left = queue.shrink(granted, ask.priority, now)
-        if left < granted:
-            granted, reason = model.reachable(left), "overload"
+        if not queue.is_calm():
+            left = queue.shrink(granted, ask.priority, now)
+            if left < granted:
+                granted, reason = model.reachable(left), "overload"
         return Receipt(asked, granted, reason)
 
     def run(self, work: Work) -> SearchResult:
-        """Search. Touches nothing shared, so it may run in any thread; a deadline that is over by now means no work."""
-        ask = work.ask
+        """Search. Touches nothing shared, so it may run in any thread.
+
+        A deadline that is over by now means no work.
+        """
+        ask, query = work.ask, work.query
+        if query is None:
+            raise ValueError("a user without a vector cannot be searched for")
         began = perf_counter()
         if ask.deadline is not None and began - ask.arrival > ask.deadline:
             raise errors.deadline_passed()
         try:
-            result = work.model.index.search(work.query, ask.top_k, work.receipt.granted, work.excluded)
+            result = work.model.index.search(query, ask.top_k, work.receipt.granted, work.excluded)
         except InvalidQueryError as error:
             raise errors.invalid("vector", "cannot be searched with", f"finite numbers: {error}") from None
         work.seconds = perf_counter() - began
@@ -210,24 +245,19 @@ class Engine:
 
     def finish(self, work: Work, result: SearchResult, *, inline: bool = False) -> bytes:
         """Write the answer and record what it cost."""
-        ask, receipt = work.ask, work.receipt
-        granted = receipt.granted
-        receipt.spent = spent = result.spent
-        receipt.complete = result.complete
-        receipt.search_us = int(work.seconds * 1e6)
-        body = write_answer(work.head, work.model, result, receipt)
+        ask, receipt, seconds = work.ask, work.receipt, work.seconds
+        granted, spent = receipt.granted, result.spent
+        body = write_answer(work.head, work.model, result, receipt, int(seconds * 1e6))
         now = perf_counter()
-        self.metrics.search(
-            granted=granted, asked=receipt.asked, spent=spent, search=work.seconds, whole=now - ask.arrival
-        )
         # A thread's result waited for the loop; only what ran inline shows the whole handling.
-        self.cost.observe(spent, now - work.started if inline else DEFAULT_A + work.seconds)
+        handling = now - work.started if inline else DEFAULT_A + seconds
+        self.record(granted, receipt.asked, spent, seconds, now - ask.arrival, handling)
         if receipt.reason is not None:
             self.metrics.count("budgetrec_degraded_total", receipt.reason)
         if work.key is not None and work.key.bucket is not None:
             work.key.bucket.give_back(granted - spent)
-        self.recent.append((ask.user_id, ask.vector, ask.top_k, granted))
-        if self.monitor.due():
+        self.remember((ask.user_id, ask.vector, ask.top_k, granted))
+        if self.check_due():
             self.monitor.offer(work.model, work.query, work.excluded, ask.top_k, result.ids, granted)
         return body
 
@@ -235,16 +265,21 @@ class Engine:
         """Answer for a user the model does not know, or has no vector for: the popular items, which cost nothing."""
         self.metrics.count("budgetrec_unknown_users_total")
         known = work.model.bundle.user_position(work.ask.user_id or "") is not None
-        work.receipt.fallback = b'"no_vector"' if known else b'"unknown_user"'
+        fallback = b'"no_vector"' if known else b'"unknown_user"'
         if work.key is not None and work.key.bucket is not None:
             work.key.bucket.give_back(work.receipt.granted)
         positions = work.model.popular(work.ask.top_k, work.excluded)
-        return write_popular(work.head, work.model, positions, work.receipt)
+        return write_popular(work.head, work.model, positions.tolist(), work.receipt, fallback)
+
+    def record(self, granted: int, asked: int, spent: int, search: float, whole: float, handling: float) -> None:
+        """Note what a search cost: for the metrics, and for the cost law."""
+        self.metrics.search(granted, asked, spent, search, whole)
+        self.cost.observe(spent, handling)
 
     # ---- many questions
 
     async def answer_batch(self, asks: Sequence[Ask], key: Key | None = None) -> list[bytes]:
-        """Answer many questions in one search; an unknown user is an error in its own place, not the end of the batch."""
+        """Answer many questions in one search; an unknown user is an error in its own place, not the batch's."""
         prepared: list[Work | bytes] = []
         for ask in asks:
             try:

@@ -1,7 +1,8 @@
 """API keys: who is calling, and how many inner products per second they may spend.
 
-A key is written `name:key` or `name:key:products_per_second`. Only digests are kept, every comparison runs over all of them in
-constant time, and neither logs nor errors ever show a key. Each worker enforces its share of a key's limit.
+A key is written `name:key` or `name:key:products_per_second`. Only digests are kept, every comparison runs over
+all of them in constant time, and neither logs nor errors ever show a key. Each worker enforces its share of a
+key's limit.
 """
 
 from __future__ import annotations
@@ -59,7 +60,10 @@ class Keyring:
 
     @classmethod
     def from_settings(cls, settings: Settings) -> Keyring:
-        """Read keys from the environment and from files; a ValueError names the entry (never the key) that is wrong."""
+        """Read keys from the environment and from files.
+
+        A ValueError names the entry (never the key) that is wrong.
+        """
         entries = [part.strip() for part in settings.api_keys.get_secret_value().split(",") if part.strip()]
         if settings.api_keys_file is not None:
             lines = settings.api_keys_file.read_text(encoding="utf-8").splitlines()

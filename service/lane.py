@@ -1,17 +1,20 @@
 """The fast lane: GET /recommend answered inside uvicorn's HTTP protocol.
 
-An ASGI request costs a scope, a task, two coroutines and several callbacks, together more than a search. The lane reads the query
-where the parser leaves it and puts the question into a queue; one callback of the loop works the queue off and writes each
-answer with one call. Everything that is not a plain question (another path or method, a body, a key, CORS, anything that is not
-well-formed) takes the ordinary way through ASGI, so there is one place that words errors.
+An ASGI request costs a scope, a task, two coroutines and several callbacks, together more than a search. The
+lane reads the query where the parser leaves it and puts the question into a queue; one callback of the loop
+works the queue off and writes each answer with one call. Everything that is not a plain question (another path
+or method, a body, a key, CORS, anything that is not well-formed) takes the ordinary way through ASGI, so there
+is one place that words errors.
 
-The queue is also what admission needs: it knows how much work waits before any of it is done, serves interactive callers first, and
-yields to the loop every few milliseconds, so that health checks and metrics are answered under any load.
+The queue is also what admission needs: it knows how much work waits before any of it is done, serves
+interactive callers first, and yields to the loop every few milliseconds, so that health checks and metrics are
+answered under any load.
 """
 
 from __future__ import annotations
 
 import functools
+import re
 from collections import deque
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
@@ -20,8 +23,9 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from service import errors
 from service.admission import BATCH
-from service.ask import Ask, read_priority, tightest_deadline
+from service.ask import Ask
 from service.errors import ApiError
+from service.hot import HotPath
 
 if TYPE_CHECKING:
     import asyncio
@@ -41,6 +45,14 @@ _ASKING = frozenset((b"authorization", b"x-api-key", b"x-priority", b"x-request-
 _FOREIGN = frozenset((b"connection", b"content-length", b"expect", b"origin", b"transfer-encoding", b"upgrade"))
 _NOTED = _ASKING | _FOREIGN
 
+_USUAL = re.compile(
+    rb"/recommend\?user_id=([A-Za-z0-9._~:@-]{1,200})(?:&budget=([1-9][0-9]{0,8}))?(?:&top_k=([1-9][0-9]{0,5}))?"
+).fullmatch
+
+
+# User, budget, top_k, arrival.
+Plain = tuple[str, int, int, float]
+
 
 class Lane:
     """The queue of one worker, shared by its connections."""
@@ -49,12 +61,14 @@ class Lane:
         self.shell = shell
         self.service = shell.service
         self.engine = shell.service.engine
+        self.hot = HotPath(self.engine)
         self.queue = self.engine.admission.inline
         self.header_limit = shell.service.settings.header_limit
         self._default_budget = shell.service.settings.default_budget
         self._default_top_k = shell.service.settings.default_top_k
         self._max_top_k = shell.service.settings.max_top_k
         self._keep_alive = shell.service.settings.keep_alive_seconds
+        self._keys = shell.service.keyring.required
         self._cors = bool(shell.service.settings.cors_origins)
         self._interactive: deque[LaneProtocol] = deque()
         self._batch: deque[LaneProtocol] = deque()
@@ -63,88 +77,95 @@ class Lane:
         self._head: tuple[Any, bytes] = (None, b"")
         self._sweeping = False
 
-    def read(self, raw: bytes, arrival: float) -> Ask | None:
-        """Read the usual question, user and budget; None for anything else."""
-        user_id = budget = top_k = None
-        for part in raw.split(b"&"):
-            name, _, value = part.partition(b"=")
-            if name == b"user_id":
-                if user_id is not None or not value or b"%" in value or b"+" in value or not value.isascii():
-                    return None
-                user_id = value.decode("ascii")
-            elif name == b"budget":
-                if budget is not None or not value.isdigit() or len(value) > 9:
-                    return None
-                budget = int(value)
-            elif name == b"top_k":
-                if top_k is not None or not value.isdigit() or len(value) > 9:
-                    return None
-                top_k = int(value)
-            else:
-                return None
-        if top_k is None:
-            top_k = self._default_top_k
-        if user_id is None or budget == 0 or not 0 < top_k <= self._max_top_k:
-            return None
-        return Ask(user_id=user_id, budget=budget, top_k=top_k, arrival=arrival)
-
-    def take(self, connection: LaneProtocol, arrival: float) -> bool:
+    def take(self, connection: LaneProtocol) -> bool:
         """Queue a connection's request if it is a question for the lane; False leaves it to ASGI."""
         engine = self.engine
-        model = engine.model
-        if model is None:
-            return False
-        raw = connection.url[len(PATH) :]
-        ask = self.read(raw, arrival)
-        key: Key | None = None
-        try:
-            if self.service.keyring.required:
-                key = self.service.authorize(connection.headers)
-            if ask is None:
-                ask = self.service.ask_recommend(raw, connection.headers, arrival)
-            elif connection.noted:
-                ask.priority = read_priority(connection.headers)
-                ask.deadline = tightest_deadline(connection.headers, None)
-            if ask.target_recall is None and ask.deadline is None:
-                products = ask.budget or self._default_budget
+        connection.idle_since = arrival = perf_counter()
+        usual = None if connection.noted or self._keys else _USUAL(connection.url)
+        if usual is not None:
+            user_id, budget, top_k = usual.groups()
+            products = self._default_budget if budget is None else int(budget)
+            wanted = self._default_top_k if top_k is None else int(top_k)
+            if products > engine.plain_budget or wanted > self._max_top_k or not self.queue.is_calm():
+                usual = None
             else:
-                products = engine.wish(ask, model, arrival)[1]
-            if products > engine.inline_budget:
+                connection.plain = (user_id.decode("ascii"), products, wanted, arrival)
+        if usual is None:
+            products = self._take_unusual(connection, arrival)
+            if products == 0:
                 return False
-            self.queue.check(ask.priority)
-        except ApiError:
-            # ASGI finds the same fault and words it.
-            return False
-        connection.ask = ask
-        connection.key = key
         connection.products = products
         connection.seconds = seconds = engine.law.seconds(products)
         self.queue.enter(products, seconds)
-        (self._batch if ask.priority == BATCH else self._interactive).append(connection)
+        if connection.ask is not None and connection.ask.priority == BATCH:
+            self._batch.append(connection)
+        else:
+            self._interactive.append(connection)
         if not self._scheduled:
             self._scheduled = True
             connection.loop.call_soon(self.work, connection.loop)
         return True
 
+    def _take_unusual(self, connection: LaneProtocol, arrival: float) -> int:
+        """Read any other question that is well-formed and short enough for the loop.
+
+        Return its products, 0 if it is not.
+        """
+        service, engine = self.service, self.engine
+        model = engine.model
+        if model is None:
+            return 0
+        headers = connection.headers
+        try:
+            connection.key = service.authorize(headers)
+            ask = service.ask_recommend(connection.url[len(PATH) :], headers, arrival)
+            products = engine.wish(ask, model, arrival)[1]
+            self.queue.check(ask.priority)
+        except ApiError:
+            # ASGI finds the same fault and words it.
+            return 0
+        if products > engine.inline_budget:
+            return 0
+        connection.ask = ask
+        return products
+
     def work(self, loop: asyncio.AbstractEventLoop) -> None:
         """Work the queue off, interactive callers first, for one slice of time."""
         end = perf_counter() + SLICE_SECONDS
         interactive, batch = self._interactive, self._batch
-        while interactive or batch:
-            self._turn += 1
-            if batch and (not interactive or self._turn % BATCH_TURN == 0):
-                connection = batch.popleft()
-            else:
-                connection = interactive.popleft()
-            if connection.ask is not None:
+        try:
+            while interactive or batch:
+                self._turn += 1
+                if batch and (not interactive or self._turn % BATCH_TURN == 0):
+                    connection = batch.popleft()
+                else:
+                    connection = interactive.popleft()
                 connection.serve()
                 if perf_counter() > end:
-                    loop.call_soon(self.work, loop)
-                    return
-        self._scheduled = False
+                    break
+        finally:
+            # Whatever happens to one answer, those behind it are served.
+            self._scheduled = bool(interactive or batch)
+            if self._scheduled:
+                loop.call_soon(self.work, loop)
+
+    def answer(self, plain: Plain | None, ask: Ask | None, key: Key | None) -> bytes:
+        """Answer in a straight line if that will do, else with all that the engine can."""
+        if plain is not None:
+            body = self.hot.answer(*plain)
+            if body is not None:
+                return body
+            user_id, products, top_k, arrival = plain
+            ask = Ask(top_k, arrival, user_id, products)
+        if ask is None:
+            raise ValueError("there is no question")
+        return self.engine.answer_inline(ask, key)
 
     def head(self, default_headers: list[tuple[bytes, bytes]]) -> bytes:
-        """Return the beginning of a good answer, up to the value of its request id; made anew when the date changes."""
+        """Return the beginning of a good answer, up to the value of its request id.
+
+        Made anew when the date changes.
+        """
         if self._head[0] is not default_headers:
             lines = b"".join(name + b": " + value + b"\r\n" for name, value in default_headers)
             self._head = (
@@ -186,7 +207,8 @@ class LaneProtocol(HttpToolsProtocol):
         super().__init__(**arguments)
         self.lane = lane
         self.url = b""
-        self.ask: Ask | None = None  # the question that waits in the lane
+        self.plain: Plain | None = None  # a usual question that waits in the lane
+        self.ask: Ask | None = None  # any other that does
         self.key: Key | None = None
         self.products = 0
         self.seconds = 0.0
@@ -240,7 +262,7 @@ class LaneProtocol(HttpToolsProtocol):
         self._in_head = False
         if self._chunk > self.lane.header_limit:
             self._refuse_large_head()
-        if self.ask is not None:
+        if self.waits():
             # Pipelined: the question before this one is answered first.
             self.serve()
         cycle = self.cycle
@@ -249,11 +271,10 @@ class LaneProtocol(HttpToolsProtocol):
             and (cycle is None or cycle.response_complete)
             and not self.flow.write_paused
             and self.parser.get_method() == b"GET"
-            and self.parser.get_http_version() == "1.1"
-            and not (self.noted and self.lane.is_foreign(self.headers))
+            and self.parser.should_keep_alive()
+            and not (self.noted and self._is_foreign())
         ):
-            self.idle_since = arrival = perf_counter()
-            self._in_lane = self.lane.take(self, arrival)
+            self._in_lane = self.lane.take(self)
             if self._in_lane:
                 return
         self._in_lane = False
@@ -262,6 +283,10 @@ class LaneProtocol(HttpToolsProtocol):
         self.url, self.expect_100_continue = url, expect
         self.headers.extend(headers)
         super().on_headers_complete()
+
+    def _is_foreign(self) -> bool:
+        """Whether ASGI has to see the request: for a header, or as HTTP/1.0 that wants to keep the connection."""
+        return self.parser.get_http_version() != "1.1" or self.lane.is_foreign(self.headers)
 
     def on_body(self, body: bytes) -> None:
         """Pass a body on; questions have none."""
@@ -276,27 +301,23 @@ class LaneProtocol(HttpToolsProtocol):
     # ---- bytes out
 
     def serve(self) -> None:
-        """Answer the waiting question."""
-        lane, ask = self.lane, self.ask
-        if ask is None:
+        """Answer the waiting question, if it still waits."""
+        lane, plain, ask = self.lane, self.plain, self.ask
+        if plain is None and ask is None:
             return
-        self.ask = None
+        self.plain = self.ask = None
         lane.queue.leave(self.products, self.seconds)
         transport = self.transport
         if transport.is_closing():
             return
-        service, engine = lane.service, lane.engine
+        service = lane.service
         request_id = lane.shell.ids.of(self.headers) if self.noted else lane.shell.ids.make()
         try:
-            work = engine.prepare(ask, self.key, admitted=True)
-            if work.query is None:
-                body = engine.finish_popular(work)
-            else:
-                body = engine.finish(work, engine.run(work), inline=True)
+            body = lane.answer(plain, ask, self.key)
         except ApiError as error:
             self._fail(error, request_id)
-        except Exception as error:  # noqa: BLE001 - the last place before the socket
-            service.log.error("request failed", route="recommend", request_id=request_id.decode(), exc_info=error)
+        except Exception:
+            service.log.exception("request failed", route="recommend", request_id=request_id.decode())
             self._fail(errors.internal(), request_id)
         else:
             head = lane.head(self.server_state.default_headers)
@@ -308,10 +329,8 @@ class LaneProtocol(HttpToolsProtocol):
                     route="recommend",
                     status=200,
                     request_id=request_id.decode(),
-                    budget=work.receipt.granted,
-                    spent=work.receipt.spent,
-                    search_us=work.receipt.search_us,
-                    microseconds=int((perf_counter() - ask.arrival) * 1e6),
+                    budget=self.products,
+                    microseconds=int((perf_counter() - self.idle_since) * 1e6),
                 )
         self.server_state.total_requests += 1
         if self._leaving:
@@ -351,26 +370,30 @@ class LaneProtocol(HttpToolsProtocol):
 
     # ---- the life of a connection
 
+    def waits(self) -> bool:
+        """Whether a question waits in the lane."""
+        return self.plain is not None or self.ask is not None
+
     def is_idle(self) -> bool:
         """Whether nothing is being asked or answered."""
-        return self.ask is None and (self.cycle is None or self.cycle.response_complete)
+        return not self.waits() and (self.cycle is None or self.cycle.response_complete)
 
     def on_response_complete(self) -> None:
-        """An answer of ASGI is out."""
+        """Note that an answer of ASGI is out."""
         self.idle_since = perf_counter()
         super().on_response_complete()
 
     def shutdown(self) -> None:
         """Leave when the waiting question is answered."""
-        if self.ask is not None:
+        if self.waits():
             self._leaving = True
         else:
             super().shutdown()
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget a question whose caller has gone."""
-        if self.ask is not None:
-            self.ask = None
+        if self.waits():
+            self.plain = self.ask = None
             self.lane.queue.leave(self.products, self.seconds)
         super().connection_lost(exc)
 

@@ -1,7 +1,7 @@
 """Log lines: structured, sampled, and free of secrets.
 
-What may be logged is listed where it is logged: route, status, budget, spent, times, request id. Query strings, headers, keys
-and vectors are never passed to a logger.
+What may be logged is listed where it is logged: route, status, budget, spent, times, request id. Query strings,
+headers, keys and vectors are never passed to a logger.
 """
 
 from __future__ import annotations

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, Any
+from operator import add
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 import orjson
@@ -15,21 +16,30 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     import numpy.typing as npt
+
     from greedy_core import SearchResult
     from greedy_core.bundle import Bundle
 
-# Items whose JSON is kept ready; past this the store starts anew, so that a large catalogue cannot fill the memory.
+# Items and users that are kept ready; past this a store starts anew, so that a large model cannot fill the memory.
 FRAGMENTS = 65_536
+KNOWN_USERS = 16_384
 
-_NO_ITEMS = np.empty(0, dtype=np.int32)
+
+class KnownUser(NamedTuple):
+    """What a search for a user needs: the beginning of the answer, the query, and what to leave out."""
+
+    head: bytes
+    vector: npt.NDArray[np.float32]
+    seen: npt.NDArray[np.int32] | None
 
 
 class Model:
-    """One version. Immutable but for the store of JSON fragments; kept alive by the requests that use it."""
+    """One version. Immutable but for what it keeps ready; kept alive by the requests that use it."""
 
     def __init__(self, bundle: Bundle, *, identity: str) -> None:
         self.bundle = bundle
         self.index = bundle.index
+        self.max_budget = bundle.index.max_budget
         self.identity = identity
         self.version = bundle.version
         self.curve = Curve.read(bundle.calibration)
@@ -40,6 +50,7 @@ class Model:
         self.has_seen = bool(bundle.has_seen)
         self.tail = b',"model":' + orjson.dumps(self.version) + b',"search_us":'
         self._fragments: dict[int, bytes] = {}
+        self._users: dict[str, KnownUser] = {}
 
     def law(self) -> CostLaw:
         """Return the calibrated cost law, or a guess that the live one soon replaces."""
@@ -47,21 +58,14 @@ class Model:
 
     def reachable(self, budget: int) -> int:
         """Lower a budget that the index cannot spend: past its lists, but short of scoring every item."""
-        if budget <= self.index.max_budget or budget >= self.n_items:
+        if budget <= self.max_budget or budget >= self.n_items:
             return budget
-        return self.index.max_budget
+        return self.max_budget
 
-    def excluded(
-        self, exclude: Sequence[str], user: int | None, *, exclude_seen: bool | None
-    ) -> npt.NDArray[np.int32] | None:
-        """Return the positions of all that must not appear: named by the caller, or seen by the user. Unknown ids are ignored."""
-        seen = None
-        if self.has_seen and user is not None and exclude_seen is not False:
-            seen = self.bundle.seen_items(user)
-            if not exclude:
-                return seen
+    def excluded(self, exclude: Sequence[str], seen: npt.NDArray[np.int32] | None) -> npt.NDArray[np.int32] | None:
+        """Return the positions of what the caller named, and of what the user has seen. Unknown ids are ignored."""
         if not exclude:
-            return None
+            return seen
         find = self.bundle.item_position
         named = np.array([at for item in exclude if (at := find(item)) is not None], dtype=np.int32)
         return named if seen is None else np.concatenate((named, seen))
@@ -74,18 +78,33 @@ class Model:
         shortlist = popular[: top_k + len(excluded)]
         return shortlist[~np.isin(shortlist, excluded)][:top_k]
 
-    def fragments(self, positions: npt.NDArray[np.int32]) -> list[bytes]:
+    def user(self, user_id: str) -> KnownUser | None:
+        """Return a user with a vector, ready to be searched for; None for anybody else."""
+        user = self._users.get(user_id)
+        if user is None:
+            position = self.bundle.user_position(user_id)
+            vector = None if position is None else self.bundle.user_vector(position)
+            if position is None or vector is None:
+                return None
+            head = b'{"user_id":' + orjson.dumps(user_id) + b","
+            user = KnownUser(head, vector, self.bundle.seen_items(position) if self.has_seen else None)
+            if len(self._users) >= KNOWN_USERS:
+                self._users.clear()
+            self._users[user_id] = user
+        return user
+
+    def fragments(self, positions: list[int]) -> list[bytes]:
         """Return `{"item_id":...,"score":` for each item."""
         store = self._fragments
-        found = []
-        for position in positions.tolist():
-            fragment = store.get(position)
-            if fragment is None:
-                if len(store) >= FRAGMENTS:
-                    store.clear()
-                fragment = store[position] = self._fragment(position)
-            found.append(fragment)
-        return found
+        try:
+            return [store[position] for position in positions]
+        except KeyError:
+            if len(store) >= FRAGMENTS:
+                store.clear()
+            for position in positions:
+                if position not in store:
+                    store[position] = self._fragment(position)
+            return [store[position] for position in positions]
 
     def describe(self) -> dict[str, Any]:
         """Return what `GET /model` says."""
@@ -114,55 +133,51 @@ class Model:
 
 
 class Receipt:
-    """The last part of an answer, the same for every call that searches."""
+    """What was asked, what was granted, and why that is less."""
 
-    __slots__ = ("asked", "complete", "fallback", "granted", "reason", "search_us", "spent")
+    __slots__ = ("asked", "granted", "reason")
 
     def __init__(self, asked: int, granted: int, reason: str | None) -> None:
         self.asked = asked
         self.granted = granted
         self.reason = reason
-        self.spent = 0
-        self.complete = False
-        self.fallback: bytes = b"null"
-        self.search_us = 0
+
+    def degraded(self) -> bytes:
+        """Return the JSON of `degraded`, for a budget that was lowered."""
+        return b'{"from":%d,"reason":"%b"}' % (self.asked, (self.reason or "").encode())
 
 
-def write_answer(head: bytes, model: Model, result: SearchResult, receipt: Receipt) -> bytes:
+def write_answer(head: bytes, model: Model, result: SearchResult, receipt: Receipt, search_us: int) -> bytes:
     """Write the JSON of an answer. `head` is its beginning, up to and including the comma before "items".
 
     Scores are written with the fewest digits that give the same float32 back.
     """
-    ids = result.ids
+    ids, scores, spent, complete, _ = result
+    items = b""
     if len(ids):
-        scores = orjson.dumps(result.scores, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].split(b",")
-        items = b"},".join([a + b for a, b in zip(model.fragments(ids), scores, strict=True)]) + b"}"
-    else:
-        items = b""
-    return _finish(head, items, model, receipt)
-
-
-def write_popular(head: bytes, model: Model, positions: npt.NDArray[np.int32], receipt: Receipt) -> bytes:
-    """Write an answer that no search made: items without scores."""
-    items = b",".join([fragment + b"null}" for fragment in model.fragments(positions)])
-    return _finish(head, items, model, receipt)
-
-
-def _finish(head: bytes, items: bytes, model: Model, receipt: Receipt) -> bytes:
-    degraded = (
-        b"null" if receipt.reason is None else b'{"from":%d,"reason":"%b"}' % (receipt.asked, receipt.reason.encode())
-    )
-    return b'%b"items":[%b],"budget":%d,"spent":%d,"complete":%b,"degraded":%b,"fallback":%b%b%d}' % (
+        numbers = orjson.dumps(scores, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].split(b",")
+        items = b"},".join(map(add, model.fragments(ids.tolist()), numbers)) + b"}"
+    return _ANSWER % (
         head,
         items,
         receipt.granted,
-        receipt.spent,
-        b"true" if receipt.complete else b"false",
-        degraded,
-        receipt.fallback,
+        spent,
+        b"true" if complete else b"false",
+        b"null" if receipt.reason is None else receipt.degraded(),
+        b"null",
         model.tail,
-        receipt.search_us,
+        search_us,
     )
+
+
+def write_popular(head: bytes, model: Model, positions: list[int], receipt: Receipt, fallback: bytes) -> bytes:
+    """Write an answer that no search made: items without scores, nothing spent."""
+    items = b",".join([fragment + b"null}" for fragment in model.fragments(positions)])
+    degraded = b"null" if receipt.reason is None else receipt.degraded()
+    return _ANSWER % (head, items, receipt.granted, 0, b"false", degraded, fallback, model.tail, 0)
+
+
+_ANSWER = b'%b"items":[%b],"budget":%d,"spent":%d,"complete":%b,"degraded":%b,"fallback":%b%b%d}'
 
 
 def _utc(seconds: float) -> str:

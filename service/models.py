@@ -93,7 +93,7 @@ class ModelKeeper:
     # ---- what callers ask for
 
     async def reload(self, version: str | None = None, *, force: bool = False) -> dict[str, Any]:
-        """Load what the pointer names (or `version`), and swap in every worker. 409 with the reason if it is refused."""
+        """Load what the pointer names (or `version`), and swap in every worker; 409 with the reason if it is bad."""
         target, pointer = self._target(version)
         if target is None:
             raise ApiError(
@@ -137,9 +137,10 @@ class ModelKeeper:
     async def _pointer_moves(self, seconds: float) -> None:
         """Wait until the pointer names something else, at most `seconds`."""
         _, before = self._target()
-        end = time.monotonic() + seconds
-        while time.monotonic() < end and self._target()[1] == before:
+        for _ in range(round(seconds / self.settings.poll_seconds)):
             await asyncio.sleep(self.settings.poll_seconds)
+            if self._target()[1] != before:
+                return
 
     def _folder(self) -> VersionsFolder | None:
         """Return the versions folder, None if the setting names a single bundle."""
@@ -344,7 +345,7 @@ class ModelKeeper:
         return model
 
     def _warm_up(self, model: Model, recent: Recent) -> None:
-        """Replay recent questions (or ask for the first users), so that the first callers find pages and caches warm."""
+        """Replay recent questions (or ask for the first users), so that the first callers find all of it warm."""
         most = self.settings.warm_up_queries
         bundle = model.bundle
         questions: list[tuple[npt.NDArray[np.float32], int, int]] = []
@@ -365,7 +366,7 @@ class ModelKeeper:
             result = model.index.search(query, top_k, granted)
             if result.spent > granted or not np.isfinite(result.scores).all():
                 raise RefusedError("a warm-up query gave a result that breaks the contract; build the model again")
-            model.fragments(result.ids)
+            model.fragments(result.ids.tolist())
 
     def _gate(self, model: Model) -> None:
         """Refuse a model whose calibrated recall at the default budget falls too far behind the running one's."""

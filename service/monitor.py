@@ -1,7 +1,8 @@
-"""The recall monitor: a sample of live requests, re-run exactly, so that recall at budget is measured and not assumed.
+"""The recall monitor: a sample of live requests, re-run exactly, so that recall is measured and not assumed.
 
-One thread at the lowest priority does it. After a check that took t seconds it rests for t * (1 - cap) / cap, so it never uses
-more than its share of a core; what arrives meanwhile and finds the queue full is skipped, and counted.
+One thread at the lowest priority does it. After a check that took t seconds it rests for t * (1 - cap) / cap,
+so it never uses more than its share of a core; what arrives meanwhile and finds the queue full is skipped, and
+counted.
 """
 
 from __future__ import annotations
@@ -29,7 +30,10 @@ LOWEST_PRIORITY = 19
 
 
 class RecallMonitor:
-    """Offers come from the event loop; checks run in a thread of their own. Its counters are written by that thread only."""
+    """Offers come from the event loop; checks run in a thread of their own.
+
+    Its counters are written by that thread only.
+    """
 
     def __init__(self, settings: Settings, metrics: Metrics) -> None:
         self.due = Sampler(settings.monitor_share).due

@@ -1,7 +1,7 @@
 """Query strings, read strictly: every parameter known, given once, well-formed UTF-8 and within its bounds.
 
-Frameworks forgive (`budget=1&budget=2`, broken UTF-8, `bugdet=64`) and then answer a question nobody asked. The table of
-parameters is also what OpenAPI shows, so that documentation and behaviour cannot part.
+Frameworks forgive (`budget=1&budget=2`, broken UTF-8, `bugdet=64`) and then answer a question nobody asked. The
+table of parameters is also what OpenAPI shows, so that documentation and behaviour cannot part.
 """
 
 from __future__ import annotations

@@ -90,7 +90,7 @@ class RunDir:
         self._replace(self.path / f"worker-{self.slot}", json.dumps(status | {"pid": os.getpid()}))
 
     def reports(self) -> dict[int, dict[str, Any]]:
-        """What every living worker serves, by slot."""
+        """Return what every living worker serves, by slot."""
         found = {}
         for path in self.path.glob("worker-*"):
             if not path.name[7:].isdigit():

@@ -1,4 +1,7 @@
-"""The JSON of the service, in and out. Limits that depend on settings or on the model are put into OpenAPI by app.py."""
+"""The JSON of the service, in and out.
+
+Limits that depend on settings or on the model are put into OpenAPI by app.py.
+"""
 
 from __future__ import annotations
 

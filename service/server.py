@@ -5,8 +5,8 @@
                   SIGHUP   ask one worker to try the model anew; the others follow its decision
                   SIGTERM  close the port, pass it on, wait for the workers, exit 0
 
-All workers accept from the one socket that the supervisor bound, so the port answers from the first moment and a dead worker takes
-no waiting connections with it.
+All workers accept from the one socket that the supervisor bound, so the port answers from the first moment and
+a dead worker takes no waiting connections with it.
 """
 
 from __future__ import annotations

@@ -133,7 +133,9 @@ class Service:
             expected = perf_counter() + TICK_SECONDS
             await asyncio.sleep(TICK_SECONDS)
             now = perf_counter()
-            admission.inline.note_lag(max(0.0, now - expected))
+            if not self.settings.lane:
+                # The lane sees its queue; without it, work waits unseen in the loop, and only the loop's lag tells.
+                admission.inline.note_lag(max(0.0, now - expected))
             row[metrics.queued_products] = admission.products()
             row[metrics.in_flight] = admission.requests()
             metrics.set("budgetrec_pressure", admission.pressure(now))

@@ -1,7 +1,8 @@
 """Every knob of the service, with its bounds, in one place.
 
-Sources, strongest first: arguments of `Settings(...)` (the command line), environment variables `BUDGETREC_<NAME>`, the TOML
-file named by `BUDGETREC_SETTINGS_FILE`, the defaults below. A value outside its bounds stops the start with its name.
+Sources, strongest first: arguments of `Settings(...)` (the command line), environment variables
+`BUDGETREC_<NAME>`, the TOML file named by `BUDGETREC_SETTINGS_FILE`, the defaults below. A value outside its
+bounds stops the start with its name.
 """
 
 from __future__ import annotations
@@ -115,7 +116,8 @@ class Settings(BaseSettings):
     def _fits_together(self) -> Settings:
         if self.default_budget > self.max_budget:
             raise ValueError(
-                f"default_budget {self.default_budget} is above max_budget {self.max_budget}; lower one or raise the other"
+                f"default_budget {self.default_budget} is above max_budget {self.max_budget}; "
+                "lower one or raise the other"
             )
         if self.default_top_k > self.max_top_k:
             raise ValueError(
@@ -123,8 +125,8 @@ class Settings(BaseSettings):
             )
         if self.shed_wait_ms < self.overload_wait_ms:
             raise ValueError(
-                f"shed_wait_ms {self.shed_wait_ms} is below overload_wait_ms {self.overload_wait_ms}; budgets shrink before "
-                "requests are refused, so raise it"
+                f"shed_wait_ms {self.shed_wait_ms} is below overload_wait_ms {self.overload_wait_ms}; "
+                "budgets shrink before requests are refused, so raise it"
             )
         return self
 

@@ -1,7 +1,7 @@
-"""The outermost layer: pure ASGI around FastAPI, so that what every request needs costs microseconds and not middlewares.
+"""The outermost layer: pure ASGI around FastAPI, instead of middlewares that cost more than a search.
 
-It gives each request an id, reads the caller's key, limits the body, answers CORS, shapes every error the same, counts and logs;
-`GET /recommend` it answers itself, everything else it hands to FastAPI.
+It gives each request an id, reads the caller's key, limits the body, answers CORS, shapes every error the same,
+counts and logs; `GET /recommend` it answers itself, everything else it hands to FastAPI.
 """
 
 from __future__ import annotations
@@ -138,8 +138,8 @@ class Shell:
                 await self._inner(scope, self._limited(headers, receive), send_with_extra)
         except ApiError as error:
             await self.fail(error, headers, send_with_extra)
-        except Exception as error:  # noqa: BLE001 - the last place before the socket
-            self.service.log.error("request failed", route=route, request_id=request_id.decode(), exc_info=error)
+        except Exception:
+            self.service.log.exception("request failed", route=route, request_id=request_id.decode())
             if not started:
                 await self.fail(errors.internal(), headers, send_with_extra)
         self.service.metrics.request(route, status)

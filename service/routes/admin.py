@@ -21,13 +21,15 @@ _FORWARDED = {b"x-forwarded-for", b"forwarded", b"x-real-ip", b"via"}
 
 @router.post("/reload", response_model=SwapOutcome, responses=ERRORS)
 async def reload(request: Request, body: ReloadRequest | None = None) -> Any:
-    """Load the current version (or the one named), verify it, warm it up, and swap it in between two requests in every worker.
+    """Load the current version (or the one named), verify it, warm it up, and swap it in, in every worker.
 
-    A bad bundle, or one whose calibrated recall falls too far behind, is refused with the reason, and the running model serves on.
+    A bad bundle, or one whose calibrated recall falls too far behind, is refused with the reason, and the
+    running model serves on.
     """
     service = _admin(request)
-    wish = body or ReloadRequest()
-    return await service.keeper.reload(wish.version, force=wish.force)
+    if body is None:
+        return await service.keeper.reload()
+    return await service.keeper.reload(body.version, force=body.force)
 
 
 @router.post("/rollback", response_model=SwapOutcome, responses=ERRORS)

@@ -21,7 +21,10 @@ router = APIRouter(tags=["recommend"])
     openapi_extra={"parameters": HEADER_PARAMETERS},
 )
 async def recommend_batch(request: Request, body: BatchRequest) -> Response:
-    """Answer many questions in one call, each with its own budget. The class of the caller is `batch` unless a header says otherwise."""
+    """Answer many questions in one call, each with its own budget.
+
+    The class of the caller is `batch` unless a header says otherwise.
+    """
     service = service_of(request)
     headers = request.scope["headers"]
     key = service.authorize(headers)

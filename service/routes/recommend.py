@@ -31,8 +31,9 @@ ERRORS = documented(400, 401, 403, 404, 409, 413, 422, 429, 500, 503)
 async def recommend(request: Request) -> Response:
     """Return the best items for a user that a budget of inner products can find.
 
-    `budget` is a cap. `target_recall` and `deadline_ms` are turned into budgets; the smallest wins. With none of them, the server's
-    default is used. The server's shell answers this call without coming here; the route is the same thing for other hosts.
+    `budget` is a cap. `target_recall` and `deadline_ms` are turned into budgets; the smallest wins. With none
+    of them, the server's default is used. The server's shell answers this call without coming here; the route
+    is the same thing for other hosts.
     """
     service = service_of(request)
     headers = request.scope["headers"]
@@ -64,7 +65,10 @@ def ask_of(
     priority: int,
     arrival: float,
 ) -> Ask:
-    """Turn a body into a question, after checking what depends on settings and model; `place` says where in a batch it stands."""
+    """Turn a body into a question, after checking what depends on settings and model.
+
+    `place` says where in a batch it stands.
+    """
     settings = service.settings
     top_k = settings.default_top_k if body.top_k is None else body.top_k
     if top_k > settings.max_top_k:
