@@ -18,6 +18,7 @@ instruction set; without it the best that the CPU has is used.
 import os
 
 from greedy_core._kernel import use_instruction_set
+from greedy_core.bundle import Bundle
 from greedy_core.errors import (
     CalibrationError,
     CorruptModelError,
@@ -35,6 +36,7 @@ from greedy_core.index import GreedyIndex
 from greedy_core.result import SearchResult
 
 __all__ = [
+    "Bundle",
     "CalibrationError",
     "CorruptModelError",
     "ExactIndex",

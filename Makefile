@@ -1,0 +1,73 @@
+# Each target makes the virtual environment, installs and compiles what it needs, and nothing more.
+PYTHON ?= python3
+VENV   := .venv
+BIN    := $(VENV)/bin
+NATIVE := setup.py greedy_core/_kernel.pyx $(wildcard greedy_core/native/*)
+
+.PHONY: help serve test lint bench peers paper httpbench loadtest sanitize wheel-test clean
+
+help:  ## what can be made
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
+
+serve: $(VENV)/serve.stamp  ## serve the demo model on 127.0.0.1:8000
+	$(BIN)/budgetrec demo
+
+test: $(VENV)/test.stamp  ## run all tests
+	sh deploy/install-packages.sh
+	$(BIN)/python -m pytest
+
+lint: $(VENV)/dev.stamp  ## formatting, lint and types
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	PATH="$(CURDIR)/$(BIN):$$PATH" cython-lint greedy_core loadtests
+	$(BIN)/mypy
+
+bench: $(VENV)/dev.stamp  ## what a budget costs and buys, against the exact scan
+	$(BIN)/python -m loadtests.index.bench $(ARGS)
+
+peers: $(VENV)/peers.stamp  ## recall against time for our index and other libraries
+	$(BIN)/python -m loadtests.index.peers $(ARGS)
+
+paper: $(VENV)/dev.stamp  ## the paper's experiments and figures
+	$(BIN)/python -m loadtests.index.paper $(ARGS)
+
+httpbench: $(VENV)/peers.stamp  ## requests per second against a bare ASGI function and a peer
+	sh deploy/install-packages.sh
+	$(BIN)/python -m loadtests.http.bench $(ARGS)
+
+loadtest: $(VENV)/dev.stamp  ## the service and a fleet under load; writes a report
+	sh deploy/install-packages.sh
+	$(BIN)/python -m loadtests.http $(ARGS)
+
+sanitize: $(VENV)/test.stamp  ## the core's tests under AddressSanitizer and UndefinedBehaviorSanitizer
+	sh .ci/sanitize $(BIN)/python
+
+wheel-test: $(VENV)/test.stamp  ## build a wheel and run the core's tests against it, outside of the tree
+	sh .ci/wheel-test $(BIN)/python
+
+clean:  ## remove everything that was made
+	rm -rf $(VENV) build dist *.egg-info .cache .hypothesis .pytest_cache .mypy_cache .ruff_cache
+	rm -f greedy_core/_kernel.cpp greedy_core/*.so
+	find . -name __pycache__ -prune -exec rm -rf {} +
+
+# ---- the environment -------------------------------------------------------------------------------------------
+
+$(VENV)/bin/python:
+	sh .ci/bootstrap $(PYTHON) $(VENV)
+
+# Extras are named after the targets that need them; the compiled part is made again when its sources change.
+$(VENV)/serve.stamp: $(VENV)/bin/python pyproject.toml $(NATIVE)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	@touch $@
+
+$(VENV)/test.stamp: $(VENV)/serve.stamp
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
+	@touch $@
+
+$(VENV)/dev.stamp: $(VENV)/test.stamp
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
+	@touch $@
+
+$(VENV)/peers.stamp: $(VENV)/dev.stamp
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,peers]'
+	@touch $@
