@@ -1,6 +1,6 @@
 """`make loadtest`: the whole set, on loopback, in a few minutes, with a report page.
 
-1. one process, requests on a timetable
+1. one process with one worker: what it can do at most, then requests on a timetable
 2. three replicas behind nginx, watched by Prometheus, the same timetable
 3. the same fleet, locust's five scenarios: steady, ramp, burst, reload, kill
 """
@@ -18,7 +18,7 @@ import time
 from pathlib import Path
 from typing import Any
 
-from loadtests.http import open_loop, wall
+from loadtests.http import capacity, open_loop, wall
 from loadtests.http.fleet import REPOSITORY, Fleet, need_command, start_replica
 from loadtests.http.models import SECOND, make_models
 from loadtests.http.processes import free_port
@@ -66,6 +66,9 @@ def one_process(report: Report, directory: Path, models: Path, options: argparse
     replica = start_replica(directory, models, port=free_port())
     try:
         open_loop.run(replica.url, open_loop.timetable(rate=options.rate, seconds=2))  # warm
+        rows = [capacity.saturate(replica, budget, directory) for budget in BUDGETS if budget >= 64]
+        report.capacity = capacity.table(rows, capacity.memory(replica))
+        print(f"one worker, never idle\n{report.capacity}", flush=True)
         show(report, "one process", open_loop.run(replica.url, plan(options)))
     finally:
         replica.process.stop()

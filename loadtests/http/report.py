@@ -47,6 +47,7 @@ class Report:
     """Everything for the page."""
 
     command: str
+    capacity: str = ""
     open_loop: dict[str, Measured] = field(default_factory=dict)
     scenarios: list[Scenario] = field(default_factory=list)
     pictures: dict[str, Path] = field(default_factory=dict)
@@ -67,6 +68,7 @@ class Report:
             f"<p>{time.strftime('%Y-%m-%d %H:%M %Z')}, {html.escape(machine())}.</p>",
             f"<p><code>{html.escape(self.command)}</code></p>",
             verdict,
+            f"<h2>One worker, never idle</h2><pre>{html.escape(self.capacity)}</pre>",
             "<h2>On a timetable</h2>",
             "<p>Open loop: Poisson arrivals that wait for no answer; latency from the timetable, at the client.</p>",
         ]
