@@ -164,9 +164,7 @@ def test_components_are_those_of_the_covariance():
 
 @settings(max_examples=100, deadline=None)
 @given(
-    projections=hnp.arrays(
-        np.float32, st.tuples(st.integers(1, 6), st.integers(1, 60)), elements=small_integers
-    ),
+    projections=hnp.arrays(np.float32, st.tuples(st.integers(1, 6), st.integers(1, 60)), elements=small_integers),
     query=st.lists(small_integers, min_size=6, max_size=6),
     root_pivots=st.booleans(),
 )

@@ -18,7 +18,8 @@ cdef extern from "ranking.h" namespace "baselines" nogil:
         int64_t n_rows
         const int32_t* item_of
 
-    void search_batch[Screening](Screening&, const RowTable&, const float*, int64_t, int64_t, int32_t*, float*, int64_t*)
+    void search_batch[Screening](
+        Screening&, const RowTable&, const float*, int64_t, int64_t, int32_t*, float*, int64_t*)
 
 cdef extern from "naive.h" namespace "baselines" nogil:
     void naive_batch(const double*, int64_t, int64_t, const double*, int64_t, int64_t, int32_t*, float*)

@@ -187,15 +187,13 @@ def _at_200(real: Panels) -> Claim | None:
 def _gap(panels: Panels, axis: int, says: str) -> Claim | None:
     """Compare the lead at the smallest and the largest n (axis 1) or k (axis 2), on normal data as the paper does."""
     normal = {panel: curves for panel, curves in panels.items() if panel[0] == "syn-normal"}
-    if len(normal) < 2:
-        return None
     gaps = {}
     for panel, curves in sorted(normal.items(), key=lambda entry: entry[0][axis]):
         leads = [
             quality(curves.get(GREEDY), s) - max(quality(curves.get(rival), s) for rival in RIVALS) for s in SPEEDUPS
         ]
         gaps[panel[axis]] = mean(leads)
-    if not any(gaps.values()):
+    if len(gaps) < 2 or not any(gaps.values()):
         return None
     first, *_, last = gaps.values()
     if axis == 1:
@@ -271,7 +269,10 @@ def _later(panels: Panels, where: str) -> Claim | None:
 
 def _ours(panels: Panels) -> Claim | None:
     cases = [
-        (quality(curves.get(OURS), s, "recall_10"), quality(curves.get(GREEDY), s, "recall_10"))
+        (
+            max(quality(curves.get(name), s, "recall_10") for name in OURS),
+            quality(curves.get(GREEDY), s, "recall_10"),
+        )
         for curves in panels.values()
         for s in SPEEDUPS
     ]
@@ -280,7 +281,7 @@ def _ours(panels: Panels) -> Claim | None:
         return None
     wins = sum(ours >= paper for ours, paper in cases)
     return Claim(
-        "Not in the paper: our index on principal axes against the paper's Greedy-MIPS, strict recall@10",
+        f"Not in the paper: our index ({', '.join(OURS)}; the best of them) against Greedy-MIPS, strict recall@10",
         "ahead" if wins >= 0.9 * len(cases) else "mixed" if wins > 0.1 * len(cases) else "behind",
         f"ahead in {wins} of {len(cases)} cases, mean recall@10 {mean(ours for ours, _ in cases):.2f} against "
         f"{mean(paper for _, paper in cases):.2f}",

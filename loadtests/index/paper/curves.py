@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from greedy_core import ExactIndex, GreedyIndex
+from greedy_core.directions import KINDS as DIRECTIONS
 from loadtests.index import baselines
 
 if TYPE_CHECKING:
@@ -80,6 +81,7 @@ class Curve(NamedTuple):
     name: str
     build: Callable[[Dataset, Knobs], Searcher]
     settings: Callable[[int, int], Iterator[tuple[Knobs, list[Knobs]]]]
+    ours: bool = False
 
 
 def powers(low: int, high: int, grid: int) -> list[int]:
@@ -87,7 +89,7 @@ def powers(low: int, high: int, grid: int) -> list[int]:
     return [2**p for p in sorted(range(high, low - 1, -grid))]
 
 
-def _greedy(directions: str, variant: str) -> tuple[Any, Any]:
+def _greedy(name: str, directions: str, variant: str) -> Curve:
     def build(data: Dataset, knobs: Knobs) -> Searcher:
         # A fifth of a million users says as much about the axes as all of them.
         users = data.users[:200_000] if directions != "axes" else None
@@ -97,7 +99,7 @@ def _greedy(directions: str, variant: str) -> tuple[Any, Any]:
         budgets = powers(4, min(15, max(n_items // 4, 16).bit_length() - 1), grid)
         yield {"max_budget": max(budgets)}, [{"budget": budget, "variant": variant} for budget in budgets]
 
-    return build, settings
+    return Curve(name, build, settings, ours=True)
 
 
 def _baseline(method: type[baselines.Method]) -> Callable[[Dataset, Knobs], Searcher]:
@@ -119,14 +121,14 @@ def _lsh(n_items: int, grid: int, **build: Any) -> Iterator[tuple[Knobs, list[Kn
 
 
 def _sampling(n_items: int, grid: int) -> Iterator[tuple[Knobs, list[Knobs]]]:
-    samples = powers(6, min(18, (2 * n_items).bit_length()), grid)
+    samples = powers(6, min(17, (2 * n_items).bit_length()), grid)
     met = [{"samples": number} for number in samples]
-    best = [{"samples": number, "budget": max(number // 10, 10)} for number in samples]
+    best = [{"samples": number, "budget": max(number // 10, 10)} for number in samples[::2]]
     yield {}, met + best
 
 
 def _dwedge(n_items: int, grid: int) -> Iterator[tuple[Knobs, list[Knobs]]]:
-    samples = powers(8, min(17, n_items.bit_length()), max(grid, 1))
+    samples = powers(8, min(16, n_items.bit_length()), 2 if grid < 3 else grid)
     pairs = [(number, number // share) for number in samples for share in (4, 16, 64) if number // share >= 16]
     yield {"max_samples": max(samples)}, [{"samples": s, "budget": b} for s, b in pairs]
 
@@ -137,7 +139,7 @@ def _kmeans(n_items: int, grid: int) -> Iterator[tuple[Knobs, list[Knobs]]]:
 
 
 GREEDY = "Greedy-MIPS"
-OURS = "ours: principal axes"
+OURS = tuple(f"ours: {kind}" for kind in DIRECTIONS)
 VARIANTS = {
     "improved, selection tree": "improved-tree",
     "improved, max-heap": "improved-heap",
@@ -146,18 +148,17 @@ VARIANTS = {
 
 # Figures 4 to 6. The first is the paper's own method as its section 5 runs it.
 COMPARED = [
-    Curve(GREEDY, *_greedy("axes", "improved-tree")),
+    _greedy(GREEDY, "axes", "improved-tree"),
     Curve("PCA-MIPS", _baseline(baselines.PcaTree), _pca),
     Curve("LSH-MIPS", _baseline(baselines.Lsh), _lsh),
     Curve("Diamond-MSIPS", _baseline(baselines.Diamond), _sampling),
     Curve("Sample-MIPS", _baseline(baselines.Sample), _sampling),
     Curve("k-means MIPS", _baseline(baselines.KMeans), _kmeans),
     Curve("dWedge", _baseline(baselines.Dwedge), _dwedge),
-    Curve("ours: axes", *_greedy("axes", "threshold")),
-    Curve(OURS, *_greedy("principal", "threshold")),
+    *(_greedy(name, kind, "threshold") for name, kind in zip(OURS, DIRECTIONS, strict=True)),
 ]
 # Figure 3.
-VARIANT_CURVES = [Curve(name, *_greedy("axes", variant)) for name, variant in VARIANTS.items()]
+VARIANT_CURVES = [_greedy(name, "axes", variant) for name, variant in VARIANTS.items()]
 # For the summary only: the second reduction, and the slips of the code published with the paper.
 CHECKS = [
     Curve("LSH-MIPS, eq. 3", _baseline(baselines.Lsh), lambda n, grid: _lsh(n, grid, transform="eq3")),

@@ -47,11 +47,10 @@ STYLES = {
     "Sample-MIPS": ("#8c564b", "P", ":"),
     "k-means MIPS": ("#e89b0c", "D", "--"),
     "dWedge": ("#9467bd", "X", "-."),
-    "ours: axes": ("#17becf", "h", "-"),
-    OURS: ("#e0218a", "*", "-"),
     "improved, selection tree": ("#1f4fd8", "o", "-"),
     "improved, max-heap": ("#d62728", "s", "--"),
     "original, selection tree": ("#333333", "^", "-."),
+    **{name: (("#17becf", "#e0218a", "#7f9b00", "#b35900")[i % 4], "h*pd"[i % 4], "-") for i, name in enumerate(OURS)},
 }
 
 

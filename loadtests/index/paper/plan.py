@@ -96,20 +96,20 @@ class _Scale:
     various_k: tuple[int, ...]
     items_at_various_k: int
     topics: tuple[int, ...]
-    factorised_dims: tuple[int, ...]
+    factorised_dims: tuple[tuple[str, tuple[int, ...]], ...]
 
 
 _SCALES = {
     # Netflix has 17,770 items and Yahoo! Music 624,961: the generated sets are given these sizes.
     "full": _Scale(
-        2_000, 6.0, 1, tuple(2**p for p in (17, 18, 19, 20)), 128, (4, 32, 128, 1024), 2**18,
-        (17_770, 624_961), (50, 100, 200),
+        2_000, 4.0, 1, tuple(2**p for p in (17, 18, 19, 20)), 128, (4, 32, 128, 1024), 2**18,
+        (17_770, 624_961), (("als", (50, 100, 200)), ("explicit", (50, 100, 200))),
     ),
     "quick": _Scale(
-        500, 0.5, 2, tuple(2**p for p in (14, 15, 16, 17)), 128, (4, 32, 128, 512), 2**15,
-        (17_770,), (50, 100, 200),
+        500, 0.3, 2, tuple(2**p for p in (13, 14, 15, 16)), 128, (4, 32, 128, 256), 2**14,
+        (17_770,), (("als", (50, 100, 200)), ("explicit", (50,))),
     ),
-    "tiny": _Scale(20, 0.05, 4, (256, 512), 16, (4, 8), 256, (400,), (8,)),
+    "tiny": _Scale(20, 0.05, 4, (256, 512), 16, (4, 8), 256, (400,), (("als", (8,)), ("explicit", (8,)))),
 }  # fmt: skip
 
 
@@ -119,12 +119,12 @@ def make(size: str, *, interactions: list[Path] | None = None) -> Plan:
     real = [
         Data(kind, items, dims, method, file)
         for kind, items, file in _sources(scale, interactions)
-        for method in datasets.METHODS
-        for dims in scale.factorised_dims
+        for method, all_dims in scale.factorised_dims
+        for dims in all_dims
     ]
-    middle = scale.factorised_dims[len(scale.factorised_dims) // 2]
+    middle = {method: all_dims[len(all_dims) // 2] for method, all_dims in scale.factorised_dims}
     panels = {
-        3: [data for data in real if data.dims == middle],
+        3: [data for data in real if data.dims == middle[data.method]],
         4: real,
         5: [Data(kind, n, scale.dims_at_various_n) for kind in KINDS[:2] for n in scale.various_n],
         6: [Data(kind, scale.items_at_various_k, k) for kind in KINDS[:2] for k in scale.various_k],

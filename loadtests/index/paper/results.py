@@ -46,18 +46,16 @@ class Result:
 
 
 @functools.cache
-def code_digest() -> str:
-    """Name the code that measures: a result of other code is measured again."""
-    seen = hashlib.blake2b(build.digest().encode(), digest_size=8)
+def code_digest(*, ours: bool) -> str:
+    """Name the code behind our index or behind the compared methods: a result of other code is measured again."""
     core = ROOT / "greedy_core"
-    here = Path(__file__).resolve().parent
-    paths = [
-        *build.HERE.glob("*.py"),
-        *(core / "native").glob("*"),
-        *(core / name for name in ("_kernel.pyx", "index.py", "kernel_index.py", "exact.py", "directions.py")),
-        *(here / name for name in ("curves.py", "measure.py")),
-    ]
-    for path in sorted(paths):
+    if ours:
+        names = ("_kernel.pyx", "index.py", "kernel_index.py", "exact.py", "directions.py")
+        paths = [*(core / "native").glob("*"), *(core / name for name in names)]
+    else:
+        paths = [*build.sources(), *build.HERE.glob("*.py")]
+    seen = hashlib.blake2b(digest_size=8)
+    for path in sorted([*paths, Path(__file__).with_name("measure.py")]):
         seen.update(path.read_bytes())
     return seen.hexdigest()
 
@@ -69,8 +67,8 @@ class Cache:
         self.folder = folder
 
     def path(self, key: dict[str, Any]) -> Path:
-        """Return the file for a description; the code is part of every description."""
-        text = json.dumps({**key, "code": code_digest()}, sort_keys=True)
+        """Return the file for a description."""
+        text = json.dumps(key, sort_keys=True)
         return self.folder / f"{hashlib.blake2b(text.encode(), digest_size=12).hexdigest()}.json"
 
     def get(self, key: dict[str, Any]) -> Any | None:

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from loadtests.index.baselines import UnsuitableDataError
 from loadtests.index.paper import curves, measure
-from loadtests.index.paper.results import Cache, Result
+from loadtests.index.paper.results import Cache, Result, code_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -81,7 +81,7 @@ class _Panel:
         self._data: Dataset | None = None
         self._truth: Any = None
         self.key = {"data": data.key, "queries": plan.queries, "seconds": plan.seconds}
-        naive = cache.remember({**self.key, "naive": True}, self._measure_naive)
+        naive = cache.remember({**self.key, "naive": code_digest(ours=True)}, self._measure_naive)
         self.n_items, self.paper_naive, self.our_naive = naive["items"], naive["paper"], naive["ours"]
 
     @property
@@ -109,16 +109,16 @@ class _Panel:
     def results(self, curve: Curve) -> Iterator[Result]:
         """Yield the points of a curve, building an index only where a point is missing."""
         for build_knobs, settings in curve.settings(self.n_items, self.plan.grid):
-            keys = [
-                {**self.key, "curve": curve.name, "build": build_knobs, "query": query_knobs}
-                for query_knobs in settings
-            ]
+            known = {**self.key, "curve": curve.name, "build": build_knobs, "code": code_digest(ours=curve.ours)}
+            keys = [{**known, "query": query_knobs} for query_knobs in settings]
             values = [self.cache.get(key) for key in keys]
             if None in values:
                 searcher = curve.build(self.data, build_knobs)
                 for place, (key, query_knobs) in enumerate(zip(keys, settings, strict=True)):
                     if values[place] is None:
-                        measured = measure.measure(searcher, self.data, self.truth, self.plan.seconds, **query_knobs)
+                        measured = measure.measure(
+                            searcher, self.data, self.truth, self.plan.seconds, self.our_naive, query_knobs
+                        )
                         values[place] = measured._asdict()
                         self.cache.put(key, values[place])
             for query_knobs, value in zip(settings, values, strict=True):
