@@ -51,4 +51,4 @@ HEALTHCHECK --interval=5s --timeout=3s --start-period=60s --retries=3 \
     CMD ["python", "-c", "import http.client, os, sys; c = http.client.HTTPConnection('127.0.0.1', int(os.environ['BUDGETREC_PORT']), timeout=2); c.request('GET', '/health/ready'); sys.exit(c.getresponse().status != 200)"]
 # The exec form: the service itself is process 1 and gets the signals.
 ENTRYPOINT ["budgetrec"]
-CMD ["demo"]
+CMD ["demo", "--models", "/models"]

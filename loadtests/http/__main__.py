@@ -84,7 +84,7 @@ def many_replicas(report: Report, directory: Path, models: Path, options: argpar
         for name in ("steady", "ramp", "burst", "reload", "kill"):
             deed = ""
             if name == "reload":
-                deed = shlex.join([need_command("budgetrec"), "promote", str(models), SECOND])
+                deed = shlex.join([need_command("budgetrec"), "promote", SECOND, "--models", str(models)])
             if name == "kill":
                 deed = f"kill -9 -{fleet.replicas[-1].process.pid}"
             report.scenarios.append(locust(fleet.url, name, deed, options.seconds))

@@ -8,7 +8,7 @@ burst    a few, then many at once, then few again
 reload   steady, and halfway the model is swapped
 kill     steady, and halfway a replica is killed
 
-`--halfway` is the command line that does the deed of the last two, such as `budgetrec promote models v2` or
+`--halfway` is the command line that does the deed of the last two, such as `budgetrec promote v2 --models models` or
 `docker kill deploy-budgetrec-2`. A 503 with Retry-After is an honest refusal and counted by its own name; every other
 answer than 200 is a failure, and any failure makes locust's exit code 1.
 """
