@@ -30,7 +30,7 @@ what was granted, what was spent, whether the answer is exact.
 def create_app(settings: Settings, *, slot: int = 0, run_dir: Path | None = None) -> Shell:
     """Return the ASGI application of one worker. The model loads in the background once the lifespan starts."""
     service = Service(settings, slot=slot, run_dir=run_dir)
-    api = FastAPI(title="budgetrec", version="0.1.0", description=DESCRIPTION, redoc_url=None)
+    api = FastAPI(title="budgetrec", version="0.1.0", description=DESCRIPTION, redoc_url=None, redirect_slashes=False)
     api.state.service = service
     for module in (recommend, batch, similar, model, health, metrics, admin):
         api.include_router(module.router)

@@ -22,6 +22,8 @@ DEFAULT_B = 150e-9
 HALF_LIFE_FOLDS = 40
 # The prior slope counts as much as this many medians spread one class apart.
 PRIOR_WEIGHT = 2.0
+# No product is free; what says so was a clock that did not move.
+CHEAPEST = 1e-10
 # One fold reads at most this many observations per class; more would not move a median.
 SAMPLE_PER_CLASS = 256
 
@@ -105,5 +107,5 @@ class CostMeter:
         a = mean_y - b * mean_x
         if a < 0:
             # Small samples can tilt the line below zero; then all of the time is the products'.
-            a, b = 0.0, mean_y / max(mean_x, 1.0)
+            a, b = 0.0, max(mean_y / max(mean_x, 1.0), CHEAPEST)
         return CostLaw(a, b)

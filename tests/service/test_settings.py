@@ -1,0 +1,81 @@
+"""Settings: every number bounded, three sources, no secret printed."""
+
+import annotated_types
+import pytest
+from pydantic import ValidationError
+
+from service.settings import Settings
+
+
+@pytest.fixture(autouse=True)
+def clean_environment(monkeypatch):
+    for name in ("BUDGETREC_PORT", "BUDGETREC_MODELS", "BUDGETREC_SETTINGS_FILE"):
+        monkeypatch.delenv(name, raising=False)
+
+
+def test_every_number_is_bounded_on_both_sides():
+    for name, field in Settings.model_fields.items():
+        if field.annotation in (int, float):
+            kinds = {type(part) for part in field.metadata}
+            assert {annotated_types.Ge, annotated_types.Le} <= kinds, name
+
+
+def test_every_setting_says_what_it_is():
+    assert all(field.description for field in Settings.model_fields.values())
+
+
+@pytest.mark.parametrize(
+    "wrong",
+    [
+        {"port": 70000},
+        {"workers": 0},
+        {"default_budget": 0},
+        {"monitor_share": 1.5},
+        {"max_top_k": 10**9},
+        {"no_such_setting": 1},
+        {"default_budget": 100, "max_budget": 50},
+        {"default_top_k": 20, "max_top_k": 10},
+        {"overload_wait_ms": 100, "shed_wait_ms": 50},
+        {"unknown_user": "explode"},
+    ],
+)
+def test_out_of_bounds(wrong):
+    with pytest.raises(ValidationError):
+        Settings(**wrong)
+
+
+def test_the_environment(monkeypatch):
+    monkeypatch.setenv("BUDGETREC_PORT", "9001")
+    monkeypatch.setenv("BUDGETREC_CORS_ORIGINS", "https://a.example,https://b.example")
+    settings = Settings()
+    assert settings.port == 9001
+    assert settings.cors_origins == ("https://a.example", "https://b.example")
+
+
+def test_arguments_beat_the_environment_beats_the_file(monkeypatch, tmp_path):
+    path = tmp_path / "settings.toml"
+    path.write_text('port = 9001\nworkers = 3\ndefault_budget = 77\nlog_format = "json"\n')
+    monkeypatch.setenv("BUDGETREC_SETTINGS_FILE", str(path))
+    monkeypatch.setenv("BUDGETREC_PORT", "9002")
+    settings = Settings(default_budget=88)
+    assert (settings.port, settings.workers, settings.default_budget, settings.log_format) == (9002, 3, 88, "json")
+
+
+def test_a_typing_error_in_the_file_is_found(monkeypatch, tmp_path):
+    path = tmp_path / "settings.toml"
+    path.write_text("prot = 9001\n")
+    monkeypatch.setenv("BUDGETREC_SETTINGS_FILE", str(path))
+    with pytest.raises(ValidationError, match="prot"):
+        Settings()
+
+
+def test_a_file_that_is_not_there(monkeypatch, tmp_path):
+    monkeypatch.setenv("BUDGETREC_SETTINGS_FILE", str(tmp_path / "none"))
+    with pytest.raises(FileNotFoundError, match="BUDGETREC_SETTINGS_FILE"):
+        Settings()
+
+
+def test_printing_shows_everything_but_keys():
+    shown = Settings(api_keys="shop:shop-secret-key", admin_key="admin-secret").printable()
+    assert set(shown) == set(Settings.model_fields)
+    assert "secret" not in str(shown)
