@@ -19,34 +19,25 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-import numpy as np
-
-from greedy_core import GreedyCoreError, StorageError
-from greedy_core.bundle import Bundle
+from greedy_core import StorageError
 from greedy_core.versions import VersionsFolder
 from service.errors import ApiError
+from service.loading import ModelLoader, RefusedError, identity_of
 from service.logs import logger
-from service.model import Model
 from service.rundir import Decision
 
 if TYPE_CHECKING:
-    import numpy.typing as npt
-
     from service.engine import Engine
+    from service.loading import Recent
     from service.metrics import Metrics
+    from service.model import Model
     from service.rundir import RunDir
     from service.settings import Settings
-
-Recent = list[tuple[str | None, "npt.NDArray[np.float32] | None", int, int]]
 
 # How long /admin/reload waits for the other workers before it answers with those that made it.
 OTHERS_SECONDS = 10.0
 # A first model that cannot be loaded is tried again this often, and at once when the pointer moves.
 RETRY_SECONDS = 2.0
-
-
-class RefusedError(Exception):
-    """A model that will not be served; the text says why."""
 
 
 class ModelKeeper:
@@ -60,7 +51,8 @@ class ModelKeeper:
         self._metrics = metrics
         self._run_dir = run_dir
         self._previous: Model | None = None
-        self._loader = ThreadPoolExecutor(1, thread_name_prefix="loader")
+        self._loader = ModelLoader(settings, run_dir)
+        self._thread = ThreadPoolExecutor(1, thread_name_prefix="loader")
         self._busy = asyncio.Lock()
         self._log = logger()
 
@@ -88,25 +80,20 @@ class ModelKeeper:
 
     async def close(self) -> None:
         """Stop the loader thread."""
-        await asyncio.to_thread(self._loader.shutdown, wait=True, cancel_futures=True)
+        await asyncio.to_thread(self._thread.shutdown, wait=True, cancel_futures=True)
 
     # ---- what callers ask for
 
     async def reload(self, version: str | None = None, *, force: bool = False) -> dict[str, Any]:
         """Load what the pointer names (or `version`), and swap in every worker; 409 with the reason if it is bad."""
-        target, pointer = self._target(version)
-        if target is None:
-            raise ApiError(
-                409, "swap_refused", "There is no current version to load.", "Promote one with `budgetrec promote`."
-            )
         before = self._engine.model
         try:
-            await self._change(target, pointer, force=force, recheck=True)
+            await self._change(version, force=force, recheck=True)
         except RefusedError as refused:
             raise ApiError(
                 409,
                 "swap_refused",
-                f"The model {target.name} was refused: {refused}",
+                f"The model {version or ''} was refused: {refused}".replace("  ", " "),
                 "The running model serves on. Repair the bundle; a model refused for its recall can be forced with "
                 '{"force": true}.',
             ) from None
@@ -129,10 +116,9 @@ class ModelKeeper:
         if self._run_dir.decision_changed():
             async with self._busy:
                 await self._follow()
-        target, pointer = self._target()
-        decision = self._run_dir.decision()
-        if target is not None and pointer is not None and pointer != decision.pointer:
-            await self._change(target, pointer, force=str(target) == decision.previous)
+        _, pointer = self._target()
+        if pointer is not None and pointer != self._run_dir.decision().pointer:
+            await self._change()
 
     async def _pointer_moves(self, seconds: float) -> None:
         """Wait until the pointer names something else, at most `seconds`."""
@@ -159,18 +145,14 @@ class ModelKeeper:
                     "Leave it out, or point BUDGETREC_MODELS at a folder of versions.",
                 )
             return self.settings.models.resolve(), None
-        if version is not None:
-            if version not in folder.versions():
-                raise ApiError(
-                    404,
-                    "not_found",
-                    f"There is no version {version[:80]!r}.",
-                    "`budgetrec inspect` lists the versions.",
-                )
-            return (self.settings.models / version).resolve(), str((self.settings.models / version).resolve())
+        if version is not None and version not in folder.versions():
+            raise ApiError(
+                404, "not_found", f"There is no version {version[:80]!r}.", "`budgetrec inspect` lists the versions."
+            )
         current = folder.current()
-        resolved = None if current is None else Path(current).resolve()
-        return resolved, None if resolved is None else str(resolved)
+        resolved = None if current is None else current.resolve()
+        pointer = None if resolved is None else str(resolved)
+        return (resolved if version is None else (self.settings.models / version).resolve()), pointer
 
     # ---- changing
 
@@ -179,15 +161,15 @@ class ModelKeeper:
             await self._in_loader(self._decide_first)
             await self._follow()
 
-    async def _change(self, target: Path, pointer: str | None, *, force: bool, recheck: bool = False) -> None:
+    async def _change(self, version: str | None = None, *, force: bool = False, recheck: bool = False) -> None:
         """Try a model and publish the decision; swap here if it is good, raise RefusedError if not."""
         async with self._busy:
             recent: Recent = list(self._engine.recent)
             try:
-                model = await self._in_loader(self._decide_change, target, pointer, recent, force, recheck)
+                model = await self._in_loader(self._decide_change, version, recent, force, recheck)
             except RefusedError as refused:
                 self._metrics.count("budgetrec_model_swaps_total", "refused")
-                self._log.error("model refused", model=target.name, reason=str(refused))
+                self._log.error("model refused", reason=str(refused))
                 self.generation = self._run_dir.decision().generation
                 self._report()
                 raise
@@ -249,7 +231,7 @@ class ModelKeeper:
         self._run_dir.report({"generation": self.generation, "version": model.version if model else None})
 
     async def _in_loader(self, function: Any, *arguments: Any) -> Any:
-        return await asyncio.get_running_loop().run_in_executor(self._loader, function, *arguments)
+        return await asyncio.get_running_loop().run_in_executor(self._thread, function, *arguments)
 
     # ---- in the loader's thread
 
@@ -262,31 +244,33 @@ class ModelKeeper:
             target, pointer = self._target()
             if target is None:
                 raise RefusedError(f"{self.settings.models} has no current version; make one with `budgetrec promote`")
-            self._load(target, [], recheck=False)
+            self._loader.load(target, [], recheck=False)
             self._run_dir.decide(Decision(decision.generation + 1, str(target), pointer=pointer, outcome="swapped"))
 
-    def _decide_change(
-        self, target: Path, pointer: str | None, recent: Recent, force: bool, recheck: bool
-    ) -> Model | None:
+    def _decide_change(self, version: str | None, recent: Recent, force: bool, recheck: bool) -> Model | None:
         """Load aside and decide. None if another worker has decided the same meanwhile."""
         with self._run_dir.lock():
             decision = self._run_dir.decision()
+            # Looked up under the lock: what the pointer names now is what this decision answers for.
+            target, pointer = self._target(version)
+            if target is None:
+                raise RefusedError("there is no current version; make one with `budgetrec promote`")
             if not recheck and pointer == decision.pointer:
                 return None
+            generation = decision.generation + 1
             try:
-                model = self._load(target, recent, recheck=recheck)
-                if not force:
-                    self._gate(model)
+                model = self._loader.load(target, recent, recheck=recheck)
+                # A pointer moved back to what was served before is a rollback, and needs no gate.
+                if not force and (recheck or str(target) != decision.previous):
+                    self._loader.gate(model, self._engine.model)
             except RefusedError as refused:
                 self._run_dir.decide(
-                    Decision(
-                        decision.generation + 1, decision.path, decision.previous, pointer, "refused", str(refused)
-                    )
+                    Decision(generation, decision.path, decision.previous, pointer, "refused", str(refused))
                 )
                 raise
             previous = decision.path if decision.path != str(target) else decision.previous
             pointer = self._point_at(target)
-            self._run_dir.decide(Decision(decision.generation + 1, str(target), previous, pointer, "swapped"))
+            self._run_dir.decide(Decision(generation, str(target), previous, pointer, "swapped"))
             return model
 
     def _decide_rollback(self) -> str:
@@ -324,62 +308,9 @@ class ModelKeeper:
     def _reopen(self, path: Path, recent: Recent) -> Model:
         """Return a model that was already found good: the one kept from before, or opened anew."""
         kept = self._previous
-        if kept is not None and kept.identity == _identity(path):
+        if kept is not None and kept.identity == identity_of(path):
             return kept
-        return self._load(path, recent, recheck=False)
-
-    def _load(self, path: Path, recent: Recent, *, recheck: bool) -> Model:
-        """Open, verify and warm up a bundle aside; any fault becomes a RefusedError with its reason."""
-        began = time.perf_counter()
-        try:
-            identity = _identity(path)
-            bundle = Bundle.open(path)
-            if self.settings.verify and (recheck or not self._run_dir.is_verified(identity)):
-                bundle.verify()
-                self._run_dir.set_verified(identity)
-            model = Model(bundle, identity=identity)
-            self._warm_up(model, recent)
-        except (GreedyCoreError, OSError, ValueError) as error:
-            raise RefusedError(str(error)) from error
-        model.load_seconds = time.perf_counter() - began
-        return model
-
-    def _warm_up(self, model: Model, recent: Recent) -> None:
-        """Replay recent questions (or ask for the first users), so that the first callers find all of it warm."""
-        most = self.settings.warm_up_queries
-        bundle = model.bundle
-        questions: list[tuple[npt.NDArray[np.float32], int, int]] = []
-        for user_id, vector, top_k, budget in recent[-most:] if most else []:
-            position = None if user_id is None else bundle.user_position(user_id)
-            query = vector if position is None else bundle.user_vector(position)
-            if query is not None and len(query) == model.n_dims:
-                questions.append((query, top_k, budget))
-        if not questions:
-            usual = (self.settings.default_top_k, self.settings.default_budget)
-            count = min(most, bundle.n_users)
-            vectors = (bundle.user_vector(position) for position in range(count))
-            questions = [(vector, *usual) for vector in vectors if vector is not None]
-        if not questions:
-            questions = [(model.index.items[0], self.settings.default_top_k, self.settings.default_budget)]
-        for query, top_k, budget in questions:
-            granted = model.reachable(min(budget, self.settings.max_budget))
-            result = model.index.search(query, top_k, granted)
-            if result.spent > granted or not np.isfinite(result.scores).all():
-                raise RefusedError("a warm-up query gave a result that breaks the contract; build the model again")
-            model.fragments(result.ids.tolist())
-
-    def _gate(self, model: Model) -> None:
-        """Refuse a model whose calibrated recall at the default budget falls too far behind the running one's."""
-        running = self._engine.model
-        if running is None or running.curve is None or model.curve is None:
-            return
-        budget = self.settings.default_budget
-        old, new = running.curve.recall_at(budget), model.curve.recall_at(budget)
-        if new < old - self.settings.recall_tolerance:
-            raise RefusedError(
-                f"its recall@10 at budget {budget} is {new:.4f}, the running model has {old:.4f}, and at most "
-                f"{self.settings.recall_tolerance} may be lost"
-            )
+        return self._loader.load(path, recent, recheck=False)
 
     def _point_at(self, target: Path) -> str | None:
         """Move `current` to what is now served, so that a restart serves it too; return what it names after that.
@@ -394,12 +325,6 @@ class ModelKeeper:
         except StorageError as error:
             self._log.warning("the current pointer could not be moved", reason=str(error))
         return self._target()[1]
-
-
-def _identity(path: Path) -> str:
-    """Tell apart two bundles that were at the same path one after the other."""
-    stat = (path / "model.json").stat()
-    return f"{path.resolve()}:{stat.st_ino}:{stat.st_mtime_ns}"
 
 
 def _timestamp(iso: str) -> float:
