@@ -1,13 +1,14 @@
 #!/bin/sh
-# Start nginx and reload it whenever the replicas' addresses change (`--scale`, a container replaced).
-# nginx resolves names only when it reads its configuration; this looks twice as often as DNS may be stale.
+# Start nginx and reload it when a replica has come (`--scale`, a container replaced), since nginx resolves names
+# only when it reads its configuration. A replica that has gone is no reason: nginx goes around it by itself, and
+# a reload closes the callers' idle connections.
 set -eu
 
 name=${REPLICAS_NAME:-budgetrec}
 every=${REPLICAS_EVERY:-2}
 
 addresses() {
-    getent ahosts "$name" | awk '{print $1}' | sort -u
+    getent ahosts "$name" | awk '{print $1}' | sort -u | tr '\n' ' '
 }
 
 # nginx refuses to start while the name is unknown.
@@ -16,13 +17,19 @@ until [ -n "$(addresses)" ]; do
 done
 
 follow() {
-    known=$(addresses)
+    known=" $(addresses)"
     while sleep "$every"; do
         now=$(addresses)
-        if [ -n "$now" ] && [ "$now" != "$known" ]; then
-            echo "follow-replicas: $name is now $(echo "$now" | tr '\n' ' ')" >&2
-            nginx -p /tmp/ -c /etc/budgetrec/nginx.conf -s reload && known=$now
-        fi
+        for address in $now; do
+            case $known in
+            *" $address "*) ;;
+            *)
+                echo "follow-replicas: $name is now $now" >&2
+                nginx -p /tmp/ -c /etc/budgetrec/nginx.conf -s reload && known=" $now"
+                break
+                ;;
+            esac
+        done
     done
 }
 follow &
