@@ -5,6 +5,7 @@ GREEDY_CORE_SANITIZE=1  build with AddressSanitizer and UndefinedBehaviorSanitiz
 """
 
 import os
+from pathlib import Path
 
 import numpy as np
 from Cython.Build import cythonize
@@ -30,6 +31,7 @@ setup(
             Extension(
                 "greedy_core._kernel",
                 sources=["greedy_core/_kernel.pyx", "greedy_core/native/inner_product.cpp"],
+                depends=sorted(map(str, Path("greedy_core/native").glob("*.h"))),
                 include_dirs=["greedy_core/native", np.get_include()],
                 language="c++",
                 define_macros=macros,

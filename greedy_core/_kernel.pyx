@@ -32,6 +32,10 @@ cdef extern from "direction_lists.h" namespace "greedy" nogil:
     cppclass ListKnots:
         void assign(const DirectionLists& lists) except +
 
+cdef extern from "level_table.h" namespace "greedy" nogil:
+    cppclass LevelTable:
+        void assign(const DirectionLists& lists) except +
+
 cdef extern from "list_building.h" namespace "greedy" nogil:
     void build_list(const float* column, int64_t n_items, float sign, int64_t depth, int32_t* ids, float* values) except +
     int64_t first_bad_list(const DirectionLists& lists, int64_t n_items)
@@ -50,6 +54,7 @@ cdef extern from "greedy_search.h" namespace "greedy" nogil:
         improved_tree
         improved_heap
         original_tree
+        sum
     cpdef enum class Status "greedy::Status":
         ok
         query_not_usable
@@ -64,6 +69,8 @@ cdef extern from "greedy_search.h" namespace "greedy" nogil:
         int64_t n_axes
         DirectionLists lists
         ListKnots knots
+        LevelTable levels
+        int64_t reads
     cppclass Request:
         const float* query
         int64_t top_k
@@ -191,7 +198,7 @@ cdef class Kernel:
     cdef tuple arrays
 
     def __init__(self, const float[:, ::1] rows, int64_t n_dims, const int32_t[:, ::1] list_ids,
-                 const float[:, ::1] list_values, const float[:, ::1] axes, int64_t max_budget):
+                 const float[:, ::1] list_values, const float[:, ::1] axes, int64_t max_budget, int64_t reads):
         assert 0 < n_dims <= rows.shape[1] and rows.shape[1] % 16 == 0 and rows.shape[0] > 0
         self.arrays = (rows, list_ids, list_values, axes)
         self.view.rows = &rows[0, 0]
@@ -212,7 +219,9 @@ cdef class Kernel:
         self.view.lists.values = &list_values[0, 0]
         self.view.lists.n_lists = list_ids.shape[0]
         self.view.lists.depth = list_ids.shape[1]
+        self.view.reads = reads
         self.view.knots.assign(self.view.lists)
+        self.view.levels.assign(self.view.lists)
 
     def first_bad_list(self):
         """The number of the first list that is out of order or names no item, or -1."""

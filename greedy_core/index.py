@@ -22,9 +22,17 @@ if TYPE_CHECKING:
 
     from greedy_core.directions import Kind
     from greedy_core.embeddings import Float32Array
+    from greedy_core.kernel_index import Variant
 
 # One cache line of each row is projected and sorted at a time: every line of the items is read once.
 _AXES_AT_ONCE = 16
+# How many entries screening by sums reads for each candidate: about as much time as the candidate's inner product takes.
+READS = 16
+
+
+def list_depth(n_items: int, max_budget: int) -> int:
+    """Return the length of the lists: by the paper's rule no search reads further than entry `max_budget`."""
+    return min(n_items, max_budget + 1)
 
 
 class GreedyIndex(KernelIndex):
@@ -47,13 +55,16 @@ class GreedyIndex(KernelIndex):
         *,
         directions: str,
         max_budget: int,
+        reads: int,
     ) -> None:
         """Use `build` or `load`."""
-        super().__init__(Kernel(rows, n_dims, *lists, axes, max_budget), rows, n_dims)
+        variant: Variant = "sum" if directions == "sparse" else "threshold"
+        super().__init__(Kernel(rows, n_dims, *lists, axes, max_budget, reads), rows, n_dims, variant)
         self._lists = lists
         self._axes = axes
         self._directions = directions
         self._max_budget = max_budget
+        self._reads = reads
 
     @property
     def max_budget(self) -> int:
@@ -98,11 +109,12 @@ class GreedyIndex(KernelIndex):
                 f"items have {n_dims} dimensions and queries {users.shape[1]}; both must come from the same model."
             )
         axes = fit_axes(directions, vectors, users)
-        # A search reads no list past entry `budget`; one more keeps the next head in sight.
-        depth = min(n_items, int(max_budget) + 1)
+        depth = list_depth(n_items, int(max_budget))
         lists = _build_lists(vectors, axes, depth, threads or os.cpu_count() or 1, show=progress)
         padded = None if axes is None else pad_rows(axes)
-        return cls(own_rows(vectors), n_dims, lists, padded, directions=directions, max_budget=int(max_budget))
+        return cls(
+            own_rows(vectors), n_dims, lists, padded, directions=directions, max_budget=int(max_budget), reads=READS
+        )
 
     def to_arrays(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
         """Return what `from_arrays` needs: named arrays, and a description that JSON can hold."""
@@ -110,7 +122,8 @@ class GreedyIndex(KernelIndex):
         arrays = {"rows": self._rows, "list_ids": ids, "list_values": values}
         if self._axes is not None:
             arrays["axes"] = self._axes
-        return arrays, {"n_dims": self._n_dims, "directions": self._directions, "max_budget": self._max_budget}
+        info = {"n_dims": self._n_dims, "directions": self._directions, "max_budget": self._max_budget}
+        return arrays, {**info, "reads": self._reads}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], info: Mapping[str, Any]) -> Self:
@@ -122,12 +135,15 @@ class GreedyIndex(KernelIndex):
         ids, values = stored_array(arrays, "list_ids", np.int32), stored_array(arrays, "list_values", np.float32)
         axes = stored_array(arrays, "axes", np.float32) if "axes" in arrays else None
         n_axes = n_dims if axes is None else len(axes)
-        directions, max_budget = info.get("directions"), info.get("max_budget")
-        if not isinstance(directions, str) or not isinstance(max_budget, int) or max_budget < 1:
+        directions, max_budget, reads = info.get("directions"), info.get("max_budget"), info.get("reads", READS)
+        if not isinstance(directions, str) or not all(
+            isinstance(n, int) and 1 <= n <= 2**31 for n in (max_budget, reads)
+        ):
             raise CorruptModelError(
-                f"the index says directions {directions!r} and max_budget {max_budget!r}; write the model again."
+                f"the index says directions {directions!r}, max_budget {max_budget!r} and reads {reads!r}; "
+                "write the model again."
             )
-        if ids.shape != values.shape or ids.shape != (2 * n_axes, min(len(rows), max_budget + 1)):
+        if ids.shape != values.shape or ids.shape != (2 * n_axes, list_depth(len(rows), max_budget)):
             raise CorruptModelError(
                 f"lists of shape {ids.shape} and {values.shape} do not fit to {len(rows)} items, {n_axes} axes and a "
                 f"max_budget of {max_budget}; write the model again."
@@ -136,7 +152,7 @@ class GreedyIndex(KernelIndex):
             raise CorruptModelError(
                 f"axes of shape {axes.shape} are not unit vectors like the rows; write the model again."
             )
-        index = cls(rows, n_dims, (ids, values), axes, directions=directions, max_budget=max_budget)
+        index = cls(rows, n_dims, (ids, values), axes, directions=directions, max_budget=max_budget, reads=reads)
         bad = index._kernel.first_bad_list()
         if bad >= 0:
             raise CorruptModelError(

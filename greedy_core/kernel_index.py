@@ -22,18 +22,13 @@ if TYPE_CHECKING:
     from greedy_core.embeddings import Float32Array
     from greedy_core.result import SearchResult
 
-Variant: TypeAlias = Literal["threshold", "improved-tree", "improved-heap", "original-tree"]
-VARIANTS: tuple[Variant, ...] = get_args(Variant)
+# How candidates are screened. The first four follow the paper's rule and differ in time only; the last has its own.
+MaxVariant: TypeAlias = Literal["threshold", "improved-tree", "improved-heap", "original-tree"]
+Variant: TypeAlias = MaxVariant | Literal["sum"]
+MAX_VARIANTS: tuple[MaxVariant, ...] = get_args(MaxVariant)
+VARIANTS: tuple[Variant, ...] = (*MAX_VARIANTS, "sum")
 
 _NATIVE = {name: NativeVariant[name.replace("-", "_")] for name in VARIANTS}
-
-
-def native_variant(name: str) -> NativeVariant:
-    """Return the native code's word for a variant."""
-    try:
-        return _NATIVE[name]  # type: ignore[index]
-    except KeyError:
-        raise InvalidQueryError(f"there is no variant {name!r}; choose one of {', '.join(VARIANTS)}.") from None
 
 
 def stored_array(arrays: Mapping[str, npt.NDArray[Any]], name: str, dtype: type[np.generic]) -> npt.NDArray[Any]:
@@ -64,10 +59,11 @@ class KernelIndex(ABC):
     kind: ClassVar[str]
     default_budget: ClassVar[int]
 
-    def __init__(self, kernel: Kernel, rows: Float32Array, n_dims: int) -> None:
+    def __init__(self, kernel: Kernel, rows: Float32Array, n_dims: int, variant: Variant) -> None:
         self._kernel = kernel
         self._rows = rows
         self._n_dims = n_dims
+        self._variants = {None: _NATIVE[variant], **_NATIVE}
 
     @property
     def n_items(self) -> int:
@@ -90,29 +86,29 @@ class KernelIndex(ABC):
         top_k: int = 10,
         budget: int | None = None,
         exclude: npt.ArrayLike | None = None,
-        variant: Variant = "threshold",
+        variant: Variant | None = None,
     ) -> SearchResult:
         """Return the best `top_k` items that `budget` inner products find.
 
         exclude  positions of items that must not appear; they cost nothing
-        variant  how candidates are screened; it changes the time taken and never the answer
+        variant  how candidates are screened: the index's own way, or one of VARIANTS
         """
         if budget is None:
             budget = self.default_budget
-        return self._kernel.search(query, top_k, budget, exclude, native_variant(variant))
+        return self._kernel.search(query, top_k, budget, exclude, self._native(variant))
 
     def screen(
         self,
         query: npt.ArrayLike,
         budget: int | None = None,
         exclude: npt.ArrayLike | None = None,
-        variant: Variant = "threshold",
+        variant: Variant | None = None,
         ordered: bool = True,
     ) -> npt.NDArray[np.int32]:
         """Return the candidates C(w) that a search would rank, in the greedy order or, faster, in any."""
         if budget is None:
             budget = self.default_budget
-        return self._kernel.screen(query, budget, exclude, native_variant(variant), ordered)
+        return self._kernel.screen(query, budget, exclude, self._native(variant), ordered)
 
     def search_batch(
         self,
@@ -120,7 +116,7 @@ class KernelIndex(ABC):
         top_k: int = 10,
         budget: int | Sequence[int] | npt.NDArray[np.integer] | None = None,
         exclude: Sequence[npt.ArrayLike | None] | None = None,
-        variant: Variant = "threshold",
+        variant: Variant | None = None,
         threads: int = 1,
     ) -> list[SearchResult]:
         """Return one result for each row of `queries`, with the GIL released and on `threads` threads.
@@ -132,7 +128,13 @@ class KernelIndex(ABC):
             raise InvalidQueryError(f"threads must be at least 1, but {threads} was given.")
         if budget is None:
             budget = self.default_budget
-        return self._kernel.search_batch(queries, top_k, budget, exclude, native_variant(variant), threads)
+        return self._kernel.search_batch(queries, top_k, budget, exclude, self._native(variant), threads)
+
+    def _native(self, variant: Variant | None) -> NativeVariant:
+        try:
+            return self._variants[variant]
+        except (KeyError, TypeError):
+            raise InvalidQueryError(f"there is no variant {variant!r}; choose one of {', '.join(VARIANTS)}.") from None
 
     @abstractmethod
     def to_arrays(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:

@@ -182,8 +182,67 @@ def screen_improved(
     return fill_in_id_order(candidates, len(H), budget, excluded)
 
 
+LEVELS = 64
+_QUARTERS = np.array([1.0, 0.8408964, 0.70710677, 0.59460354], dtype=np.float32)
+
+
+def level_of(values: Matrix, top: np.float32) -> npt.NDArray[np.int64]:
+    """Return the first m with value >= top * 2^(-m/4), or one that is never reached."""
+    thresholds = [top * _QUARTERS[m % 4] * np.float32(0.5 ** (m // 4)) for m in range(LEVELS)]
+    reached = np.array([values >= threshold for threshold in thresholds]) & (values > 0)
+    return np.where(reached.any(axis=0), reached.argmax(axis=0), 10 * LEVELS)
+
+
+def shift_of(largest: np.float32, weight: np.float32) -> int:
+    """Return round(4 log2(largest / weight))."""
+    with np.errstate(over="ignore"):
+        ratio = float(largest / weight)
+    if np.isinf(ratio):
+        return 10 * LEVELS
+    mantissa, octaves = np.frexp(np.float32(ratio))
+    bounds = np.array([1.0905077, 1.2968396, 1.5422108, 1.8340081], dtype=np.float32)
+    return 4 * (int(octaves) - 1) + int((2 * mantissa > bounds).sum())
+
+
+def screen_sum(
+    H: Matrix, w: Matrix, budget: int, excluded: AbstractSet[int] = frozenset(), reads: int = 16
+) -> list[int]:
+    """Past the paper: C(w) by the sum of the products |z_jt| >= tau, in rounds of 64, 256, 1024, ... candidates.
+
+    Round r lowers tau, by quarters of an octave, while no more than reads * B_r entries lie above it. An item comes into
+    sight with its first positive product; of those in sight, the largest sums are chosen.
+    """
+    n_items, n_dims = H.shape
+    top, largest = np.abs(H).max(), np.abs(w).max()
+    candidates: list[int] = []
+    if top > 0 and largest > 0:
+        active = np.flatnonzero(w)
+        shifts = np.array([shift_of(largest, np.abs(w[t])) for t in active])
+        levels = level_of(np.abs(H[:, active]), top) + shifts
+        signs = np.sign(H[:, active]) * np.sign(w[active])
+        unit = 2.0**28 / (float(n_dims) * float(top) * float(largest))
+        scale = np.abs(w[active]).astype(np.float64) * unit
+        products = (np.abs(H[:, active]).astype(np.float64) * scale).astype(np.int64) * signs.astype(np.int64)
+        above = np.array([(levels <= m).sum() for m in range(LEVELS)])
+        m, goal = 0, 64
+        while len(candidates) < budget:
+            while m + 1 < LEVELS and above[m + 1] <= reads * goal:
+                m += 1
+            everything = m == LEVELS - 1
+            read = levels <= m
+            sums = np.where(read, products, 0).sum(axis=1)
+            in_sight = (read & (signs > 0)).any(axis=1)
+            taken = excluded | set(candidates)
+            order = [int(j) for j in np.lexsort((np.arange(n_items), -sums)) if in_sight[j] and j not in taken]
+            candidates += order[: (budget if everything else min(goal, budget)) - len(candidates)]
+            if everything or goal >= budget:
+                break
+            goal *= 4
+    return fill_in_id_order(candidates, n_items, budget, excluded)
+
+
 def fill_in_id_order(candidates: list[int], n_items: int, budget: int, excluded: AbstractSet[int]) -> list[int]:
-    """Spend what is left on the items that no list named: only a query of zeros has such."""
+    """Spend what is left on the items that no list named."""
     rest = (j for j in range(n_items) if j not in candidates and j not in excluded)
     return candidates + [j for _, j in zip(range(budget - len(candidates)), rest, strict=False)]
 

@@ -1,76 +1,93 @@
-// Keeps the best of many candidates without sorting them: a histogram finds the cut, one pass makes it.
+// The best of many items without sorting them: a histogram of their keys finds the cut, one pass makes it.
 #pragma once
 
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
 #include <utility>
-
-#include "query_scratch.h"
+#include <vector>
 
 namespace greedy {
 
-// Candidates by key descending, ties by id.
-inline bool key_ranks_before(const std::pair<double, std::int32_t>& a, const std::pair<double, std::int32_t>& b) {
-  return a.first > b.first || (a.first == b.first && a.second < b.second);
-}
-
-// Cuts scratch.candidates[from..] and their keys to the best `count`; their order is left open. All those keys are >= low.
-inline void keep_best(QueryScratch& scratch, std::size_t from, std::size_t count, double low) {
-  constexpr std::int32_t kBuckets = 1024;
-  auto& ids = scratch.candidates;
-  auto& keys = scratch.keys;
-  if (ids.size() - from <= count) return;
-
-  double high = low;
-  for (std::size_t i = from; i < keys.size(); ++i) high = std::max(high, keys[i]);
-  const double scale = high > low ? kBuckets / (high - low) : 0.0;
-  const auto bucket = [=](double key) {
-    return std::min(kBuckets - 1, static_cast<std::int32_t>((key - low) * scale));
-  };
-  auto& histogram = scratch.histogram;
-  histogram.assign(kBuckets, 0);
-  for (std::size_t i = from; i < keys.size(); ++i) ++histogram[static_cast<std::size_t>(bucket(keys[i]))];
-
-  // Buckets above `cut` are kept whole; of `cut` itself, only the best.
-  std::int32_t cut = kBuckets - 1;
-  std::size_t above = 0;
-  while (above + static_cast<std::size_t>(histogram[static_cast<std::size_t>(cut)]) < count) {
-    above += static_cast<std::size_t>(histogram[static_cast<std::size_t>(cut--)]);
-  }
-  auto& boundary = scratch.boundary;
-  boundary.clear();
-  std::size_t kept = from;
-  for (std::size_t i = from; i < keys.size(); ++i) {
-    const std::int32_t b = bucket(keys[i]);
-    if (b > cut) {
-      keys[kept] = keys[i];
-      ids[kept++] = ids[i];
-    } else if (b == cut) {
-      boundary.emplace_back(keys[i], ids[i]);
+template <class Key>
+class BestCandidates {
+ public:
+  // Moves the `count` items with the largest keys, ties by id, to the end of `chosen`, and leaves the others in `ids`; keys[i]
+  // belongs to ids[i] and is used up. The order of what is chosen is that of the keys if asked, otherwise open.
+  void take(std::vector<std::int32_t>& ids, std::vector<Key>& keys, std::size_t count, bool ordered,
+            std::vector<std::int32_t>& chosen) {
+    const std::size_t first = chosen.size();
+    taken_.clear();
+    if (ids.size() <= count) {
+      for (std::size_t i = 0; i < ids.size(); ++i) keep(keys[i], ids[i], ordered, chosen);
+      ids.clear();
+    } else if (count > 0) {
+      cut(ids, keys, count, ordered, chosen);
     }
+    if (!ordered) return;
+    std::sort(taken_.begin(), taken_.end(), ranks_before);
+    for (std::size_t i = 0; i < taken_.size(); ++i) chosen[first + i] = taken_[i].second;
   }
-  const std::size_t rest = count - above;
-  std::nth_element(boundary.begin(), boundary.begin() + static_cast<std::ptrdiff_t>(rest - 1), boundary.end(),
-                   key_ranks_before);
-  for (std::size_t i = 0; i < rest; ++i) {
-    keys[kept] = boundary[i].first;
-    ids[kept++] = boundary[i].second;
-  }
-  keys.resize(kept);
-  ids.resize(kept);
-}
 
-// Puts candidates[from..] into the greedy order.
-inline void sort_candidates(QueryScratch& scratch, std::size_t from) {
-  auto& boundary = scratch.boundary;
-  boundary.clear();
-  for (std::size_t i = from; i < scratch.keys.size(); ++i) boundary.emplace_back(scratch.keys[i], scratch.candidates[i]);
-  std::sort(boundary.begin(), boundary.end(), key_ranks_before);
-  for (std::size_t i = from; i < scratch.keys.size(); ++i) {
-    scratch.keys[i] = boundary[i - from].first;
-    scratch.candidates[i] = boundary[i - from].second;
+ private:
+  using Keyed = std::pair<Key, std::int32_t>;
+  static constexpr std::int32_t kBuckets = 1024;
+
+  static bool ranks_before(const Keyed& a, const Keyed& b) {
+    return a.first > b.first || (a.first == b.first && a.second < b.second);
   }
-}
+
+  void keep(Key key, std::int32_t id, bool ordered, std::vector<std::int32_t>& chosen) {
+    chosen.push_back(id);
+    if (ordered) taken_.emplace_back(key, id);
+  }
+
+  void cut(std::vector<std::int32_t>& ids, const std::vector<Key>& keys, std::size_t count, bool ordered,
+           std::vector<std::int32_t>& chosen) {
+    Key low = keys[0], high = keys[0];
+    for (Key key : keys) {
+      low = std::min(low, key);
+      high = std::max(high, key);
+    }
+    const double scale = high > low ? kBuckets / (static_cast<double>(high) - static_cast<double>(low)) : 0.0;
+    const auto bucket = [=](Key key) {
+      const double place = (static_cast<double>(key) - static_cast<double>(low)) * scale;
+      return std::min(kBuckets - 1, static_cast<std::int32_t>(place));
+    };
+    histogram_.assign(kBuckets, 0);
+    for (Key key : keys) ++histogram_[static_cast<std::size_t>(bucket(key))];
+
+    // Buckets above `cut` are taken whole; of `cut` itself, only the best.
+    std::int32_t cut = kBuckets - 1;
+    std::size_t above = 0;
+    while (above + histogram_[static_cast<std::size_t>(cut)] < count) above += histogram_[static_cast<std::size_t>(cut--)];
+    boundary_.clear();
+    std::size_t left = 0;
+    for (std::size_t i = 0; i < keys.size(); ++i) {
+      const std::int32_t b = bucket(keys[i]);
+      if (b > cut) {
+        keep(keys[i], ids[i], ordered, chosen);
+      } else if (b == cut) {
+        boundary_.emplace_back(keys[i], ids[i]);
+      } else {
+        ids[left++] = ids[i];
+      }
+    }
+    const std::size_t rest = count - above;
+    std::nth_element(boundary_.begin(), boundary_.begin() + static_cast<std::ptrdiff_t>(rest - 1), boundary_.end(), ranks_before);
+    for (std::size_t i = 0; i < boundary_.size(); ++i) {
+      if (i < rest) {
+        keep(boundary_[i].first, boundary_[i].second, ordered, chosen);
+      } else {
+        ids[left++] = boundary_[i].second;
+      }
+    }
+    ids.resize(left);
+  }
+
+  std::vector<std::uint32_t> histogram_;
+  std::vector<Keyed> boundary_;
+  std::vector<Keyed> taken_;
+};
 
 }  // namespace greedy

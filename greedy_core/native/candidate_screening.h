@@ -13,14 +13,20 @@
 
 namespace greedy {
 
-inline void begin_screening(QueryScratch& scratch, std::int64_t budget) {
-  scratch.candidates.clear();
+inline void visit_excluded_only(QueryScratch& scratch, std::int64_t budget) {
   scratch.visited.begin(static_cast<std::size_t>(budget) + scratch.excluded.size());
   for (std::int32_t j : scratch.excluded) scratch.visited.exclude(j);
 }
 
+inline void begin_screening(QueryScratch& scratch, std::int64_t budget) {
+  scratch.candidates.clear();
+  visit_excluded_only(scratch, budget);
+}
+
 // What is left of the budget when all lists have run out (cut lists and many exclusions, or a query of zeros).
 inline void fill_in_id_order(QueryScratch& scratch, std::int64_t n_items, std::int64_t budget) {
+  visit_excluded_only(scratch, budget);
+  for (std::int32_t j : scratch.candidates) scratch.visited.mark(j);
   for (std::int64_t j = 0; j < n_items && static_cast<std::int64_t>(scratch.candidates.size()) < budget; ++j) {
     const auto item = static_cast<std::int32_t>(j);
     if (scratch.visited.mark(item)) scratch.candidates.push_back(item);

@@ -2,18 +2,22 @@
 #pragma once
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 
 #include "candidate_ranking.h"
 #include "candidate_screening.h"
 #include "direction_lists.h"
 #include "inner_product.h"
+#include "level_table.h"
 #include "query_scratch.h"
+#include "sum_screening.h"
 #include "threshold_screening.h"
 
 namespace greedy {
 
-enum class Variant { threshold, improved_tree, improved_heap, original_tree };
+// The first four give the same candidates, the last one its own.
+enum class Variant { threshold, improved_tree, improved_heap, original_tree, sum };
 
 // A view of an index; the arrays belong to the caller and are never written.
 struct IndexView {
@@ -28,6 +32,8 @@ struct IndexView {
   std::int64_t n_axes = 0;
   DirectionLists lists;
   ListKnots knots;
+  LevelTable levels;
+  std::int64_t reads = 0;  // entries that screening by sums reads for each candidate
 };
 
 enum class Status { ok, query_not_usable, budget_out_of_reach };
@@ -48,14 +54,16 @@ struct Receipt {
   bool complete = false;
 };
 
+// <w, d> for every axis. With other axes than the coordinates this is a rotation of the query, not a part of its budget.
+inline const float* weigh_axes(QueryScratch& scratch, const IndexView& index) {
+  if (index.axes == nullptr) return scratch.query.data();
+  scratch.weights.resize(static_cast<std::size_t>(index.n_axes));
+  inner_product_kernel().score_block(index.axes, index.stride, scratch.query.data(), index.n_axes, scratch.weights.data());
+  return scratch.weights.data();
+}
+
 // The lists that a query follows: of every axis the one that its sign picks.
-inline void activate_lists(QueryScratch& scratch, const IndexView& index) {
-  const float* weights = scratch.query.data();
-  if (index.axes != nullptr) {
-    scratch.weights.resize(static_cast<std::size_t>(index.n_axes));
-    inner_product_kernel().score_block(index.axes, index.stride, scratch.query.data(), index.n_axes, scratch.weights.data());
-    weights = scratch.weights.data();
-  }
+inline void activate_lists(QueryScratch& scratch, const IndexView& index, const float* weights) {
   scratch.active.clear();
   for (std::int64_t t = 0; t < index.n_axes; ++t) {
     if (weights[t] == 0.0f) continue;
@@ -69,8 +77,9 @@ inline void activate_lists(QueryScratch& scratch, const IndexView& index) {
 // Fills scratch.candidates with C(w); in the greedy order if asked. Returns the entries read.
 inline std::int64_t screen_candidates(QueryScratch& scratch, const IndexView& index, std::int64_t budget, Variant variant,
                                       bool ordered) {
-  activate_lists(scratch, index);
+  const float* weights = weigh_axes(scratch, index);
   const std::int64_t depth = index.lists.depth;
+  if (variant != Variant::sum) activate_lists(scratch, index, weights);
   std::int64_t entries_read = 0;
   switch (variant) {
     case Variant::threshold:
@@ -85,8 +94,12 @@ inline std::int64_t screen_candidates(QueryScratch& scratch, const IndexView& in
     case Variant::original_tree:
       entries_read = screen_original(scratch, scratch.tree, depth, budget);
       break;
+    case Variant::sum:
+      entries_read = screen_sum(scratch, index.lists, index.levels, weights, index.n_axes, index.n_items, index.reads, budget,
+                                ordered);
+      break;
   }
-  fill_in_id_order(scratch, index.n_items, budget);
+  if (static_cast<std::int64_t>(scratch.candidates.size()) < budget) fill_in_id_order(scratch, index.n_items, budget);
   return entries_read;
 }
 

@@ -4,15 +4,16 @@
 #include <algorithm>
 #include <cstdint>
 #include <cstring>
-#include <utility>
 #include <vector>
 
+#include "best_candidates.h"
 #include "conditional_iterator.h"
 #include "direction_lists.h"
 #include "item_table.h"
 #include "joint_entry.h"
 #include "max_heap.h"
 #include "selection_tree.h"
+#include "sum_table.h"
 #include "top_k.h"
 
 namespace greedy {
@@ -31,9 +32,16 @@ struct QueryScratch {
   ItemTable visited;
 
   std::vector<std::int32_t> candidates;
-  std::vector<double> keys;  // what orders the candidates, where screening meets them out of order
+
+  // Threshold screening meets items out of order: their ids and the largest z of each.
+  std::vector<std::int32_t> found;
+  std::vector<double> largest;
   std::vector<std::int32_t> histogram;
-  std::vector<std::pair<double, std::int32_t>> boundary;
+  BestCandidates<double> best_by_largest;
+
+  SumTable sums;
+  std::vector<std::int32_t> sum_keys;
+  BestCandidates<std::int32_t> best_by_sum;
 
   std::vector<float> scores;
   TopK top;

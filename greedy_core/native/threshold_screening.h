@@ -11,7 +11,6 @@
 #include <cstring>
 #include <vector>
 
-#include "best_candidates.h"
 #include "candidate_screening.h"
 #include "direction_lists.h"
 #include "query_scratch.h"
@@ -88,7 +87,7 @@ class EntryHistogram {
   std::int64_t estimate_ = 0;
 };
 
-// Reads every list down to tau and keeps each item's largest z in scratch.keys. Returns the number of entries read.
+// Reads every list down to tau and keeps each item's largest z. Returns the number of entries read.
 inline std::int64_t collect_above(QueryScratch& scratch, std::int64_t depth, double tau) {
   std::int64_t entries_read = 0;
   for (std::size_t t = 0; t < scratch.active.size(); ++t) {
@@ -97,14 +96,14 @@ inline std::int64_t collect_above(QueryScratch& scratch, std::int64_t depth, dou
     const std::int64_t start = r;
     for (double z; r < depth && (z = list.z(r)) >= tau; ++r) {
       bool fresh;
-      const auto next = static_cast<std::int32_t>(scratch.candidates.size());
+      const auto next = static_cast<std::int32_t>(scratch.found.size());
       const std::int32_t position = scratch.visited.insert(list.ids[r], next, fresh);
       if (fresh) {
-        scratch.candidates.push_back(list.ids[r]);
-        scratch.keys.push_back(z);
+        scratch.found.push_back(list.ids[r]);
+        scratch.largest.push_back(z);
       } else if (position != ItemTable::kExcluded) {
-        double& key = scratch.keys[static_cast<std::size_t>(position)];
-        key = std::max(key, z);
+        double& largest = scratch.largest[static_cast<std::size_t>(position)];
+        largest = std::max(largest, z);
       }
     }
     scratch.positions[t] = r;
@@ -123,24 +122,20 @@ inline std::int64_t screen_threshold(QueryScratch& scratch, const ListKnots& kno
   bool reachable = histogram.assign(scratch.active, knots.ranks(), limit);
   if (reachable) {
     begin_screening(scratch, budget + budget / 4);
-    scratch.keys.clear();
+    scratch.found.clear();
+    scratch.largest.clear();
     scratch.positions.assign(scratch.active.size(), 0);
     double entries = 1.1 * wanted + 16;
-    while (static_cast<std::int64_t>(scratch.candidates.size()) < budget && (reachable = histogram.lower_to(entries))) {
+    while (static_cast<std::int64_t>(scratch.found.size()) < budget && (reachable = histogram.lower_to(entries))) {
       entries_read += collect_above(scratch, depth, histogram.threshold());
-      const auto found = static_cast<double>(scratch.candidates.size());
+      const auto found = static_cast<double>(scratch.found.size());
       // Some entries name an item again: ask for more of them in the proportion seen so far, but not for many at once.
       entries = histogram.estimate() * std::min(4.0, (1.1 * wanted + 16) / std::max(found, 1.0));
     }
   }
   // Entries that are not positive, or spread over more octaves than the histogram covers, are for the tree.
   if (!reachable) return entries_read + screen_improved(scratch, scratch.tree, depth, budget);
-  if (ordered) {
-    sort_candidates(scratch, 0);
-    scratch.candidates.resize(static_cast<std::size_t>(budget));
-  } else {
-    keep_best(scratch, 0, static_cast<std::size_t>(budget), histogram.threshold());
-  }
+  scratch.best_by_largest.take(scratch.found, scratch.largest, static_cast<std::size_t>(budget), ordered, scratch.candidates);
   return entries_read;
 }
 

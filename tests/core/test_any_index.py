@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from greedy_core import ExactIndex, GreedyIndex, SearchResult, reference
+from greedy_core.directions import KINDS
 from tests.assertions import assert_same_ranking, assert_valid_receipt
 from tests.strategies import problems
 
@@ -31,6 +32,8 @@ BUILDS = {
     "reference": Reference.build,
     "axes": lambda items: GreedyIndex.build(items, directions="axes"),
     "principal": lambda items: GreedyIndex.build(items, directions="principal"),
+    "sparse": lambda items: GreedyIndex.build(items, directions="sparse"),
+    "sparse of items and users": lambda items: GreedyIndex.build(items, queries=items[:1], directions="sparse"),
     "principal of items and users": lambda items: GreedyIndex.build(items, queries=items[:1], directions="principal"),
 }
 every_index = pytest.mark.parametrize("build", BUILDS.values(), ids=BUILDS)
@@ -128,7 +131,7 @@ def test_an_empty_batch_has_no_results(kind):
     assert index.search_batch(np.empty((0, 3), dtype=np.float32)) == []
 
 
-@pytest.mark.parametrize("directions", ["axes", "principal"])
+@pytest.mark.parametrize("directions", KINDS)
 def test_building_twice_gives_the_same_bytes(directions):
     items = np.random.default_rng(5).normal(size=(3000, 40)).astype(np.float32)
     first, second = (GreedyIndex.build(items, directions=directions, threads=threads) for threads in (1, 2))

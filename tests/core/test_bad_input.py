@@ -11,6 +11,7 @@ from greedy_core import (
     InvalidEmbeddingsError,
     InvalidQueryError,
 )
+from greedy_core.directions import KINDS
 
 ITEMS = np.random.default_rng(0).normal(size=(100, 6)).astype(np.float32)
 QUERY = np.arange(6, dtype=np.float32)
@@ -137,7 +138,7 @@ def test_batches_that_do_not_fit(kind):
 
 
 def test_options_that_do_not_exist():
-    with pytest.raises(InvalidEmbeddingsError, match="choose one of axes, principal"):
+    with pytest.raises(InvalidEmbeddingsError, match="choose one of axes, principal, sparse"):
         GreedyIndex.build(ITEMS, directions="diagonal")
     with pytest.raises(InvalidQueryError, match="choose one of threshold"):
         GreedyIndex.build(ITEMS).search(QUERY, variant="quick")
@@ -174,7 +175,7 @@ def test_other_numbers_are_converted(dtype):
     assert GreedyIndex.build(items).search(QUERY, budget=20).ids.tolist() == expected.ids.tolist()
 
 
-@pytest.mark.parametrize("directions", ["axes", "principal"])
+@pytest.mark.parametrize("directions", KINDS)
 @pytest.mark.parametrize(
     "items",
     [np.zeros((5, 3)), np.ones((5, 3)), np.eye(1), np.zeros((1, 1)), np.tile([[1.0, 2.0]], (9, 1))],

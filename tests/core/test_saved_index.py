@@ -14,7 +14,9 @@ def build(directions="principal"):
     return GreedyIndex.build(ITEMS, directions=directions, max_budget=50)
 
 
-@pytest.mark.parametrize("index", [build("axes"), build("principal"), ExactIndex.build(ITEMS)], ids=repr)
+@pytest.mark.parametrize(
+    "index", [build("axes"), build("principal"), ExactIndex.build(ITEMS)], ids=["axes", "principal", "exact"]
+)
 def test_a_saved_index_gives_the_same_answers(index, tmp_path):
     index.save(tmp_path / "index")
     loaded = type(index).load(tmp_path / "index")

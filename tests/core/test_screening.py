@@ -7,10 +7,10 @@ from hypothesis import strategies as st
 
 from greedy_core import GreedyIndex, reference
 from greedy_core.directions import KINDS
-from greedy_core.kernel_index import VARIANTS
+from greedy_core.kernel_index import MAX_VARIANTS, VARIANTS
 from tests.strategies import problems
 
-variants = pytest.mark.parametrize("variant", VARIANTS)
+variants = pytest.mark.parametrize("variant", MAX_VARIANTS)
 
 
 @variants
@@ -46,8 +46,8 @@ def test_theorem_2_there_are_b_items_among_the_first_bk_entries(problem):
         assert result.entries_read <= budget * items.shape[1]
 
 
-@variants
-@given(problems(), st.sampled_from(KINDS))
+@pytest.mark.parametrize("variant", VARIANTS)
+@given(problems(max_items=100), st.sampled_from(KINDS))
 def test_candidates_are_nested(variant, problem, directions):
     items, query, _, exclude = problem
     index = GreedyIndex.build(items, directions=directions)
@@ -78,12 +78,23 @@ def test_cut_lists_and_exclusions_still_spend_the_budget(variant, problem, max_b
     assert candidates.tolist() == index.screen(query, budget=budget, exclude=exclude, variant="improved-tree").tolist()
 
 
+@pytest.mark.parametrize("variant", VARIANTS)
 @given(problems())
-def test_an_unordered_screening_is_the_same_set(problem):
+def test_an_unordered_screening_is_the_same_set(variant, problem):
     items, query, budget, exclude = problem
     index = GreedyIndex.build(items)
-    ordered = index.screen(query, budget=budget, exclude=exclude)
-    assert sorted(index.screen(query, budget=budget, exclude=exclude, ordered=False)) == sorted(ordered)
+    ordered = index.screen(query, budget=budget, exclude=exclude, variant=variant)
+    unordered = index.screen(query, budget=budget, exclude=exclude, variant=variant, ordered=False)
+    assert sorted(unordered) == sorted(ordered)
+
+
+@given(problems(max_items=150), st.sampled_from([1, 2, 16]))
+def test_screening_by_sums_is_the_reference(problem, reads):
+    items, query, budget, exclude = problem
+    arrays, info = GreedyIndex.build(items).to_arrays()
+    index = GreedyIndex.from_arrays(arrays, {**info, "reads": reads})
+    expected = reference.screen_sum(items, query, budget, set(exclude), reads)
+    assert index.screen(query, budget=budget, exclude=exclude, variant="sum").tolist() == expected
 
 
 @pytest.mark.parametrize("distribution", ["normal", "exponential", "sparse", "negative", "skewed"])
@@ -105,9 +116,11 @@ def test_large_problems_agree_too(distribution):
         ranking = np.array(reference.greedy_ranking(items, query))
         ranking = ranking[~np.isin(ranking, exclude)]
         for budget in (1, 10, 100, 1000, 4000):
-            for variant in VARIANTS:
+            for variant in MAX_VARIANTS:
                 found = index.screen(query, budget=budget, exclude=exclude, variant=variant)
                 np.testing.assert_array_equal(found, ranking[:budget])
+            summed = index.screen(query, budget=budget, exclude=exclude, variant="sum")
+            np.testing.assert_array_equal(summed, reference.screen_sum(items, query, budget, set(exclude.tolist())))
 
 
 @settings(max_examples=25)
