@@ -37,17 +37,17 @@ class Queue:
     """
 
     __slots__ = (
-        "_at", "_calm", "_floors", "_half_life", "_lags", "_parallel", "_pressure", "_shed", "_target", "lag",
+        "_at", "_calm", "_floors", "_half_life", "_lags", "_pressure", "_shed", "_target", "_threads", "lag",
         "products", "requests", "seconds",
     )  # fmt: skip
 
-    def __init__(self, settings: Settings, *, parallel: int = 1) -> None:
+    def __init__(self, settings: Settings, *, threads: int = 0) -> None:
         self.products = 0
         self.requests = 0
         self.seconds = 0.0
         self.lag = 0.0
         self._lags: list[float] = []
-        self._parallel = parallel
+        self._threads = threads
         self._target = settings.overload_wait_ms / 1000
         shed = settings.shed_wait_ms / 1000
         self._shed = (shed, shed * BATCH_SHED_FRACTION)
@@ -71,8 +71,11 @@ class Queue:
         self.seconds = self.seconds - seconds if self.requests else 0.0
 
     def wait(self) -> float:
-        """Seconds that work admitted now is expected to wait."""
-        return self.seconds / self._parallel + self.lag
+        """Seconds that work admitted now is expected to wait; what the threads are at does not wait any more."""
+        if not self._threads:
+            return self.seconds + self.lag
+        waiting = self.requests - self._threads
+        return self.seconds * waiting / self.requests / self._threads if waiting > 0 else 0.0
 
     def note_lag(self, lag: float) -> None:
         """Note how late the event loop ran a timer.
@@ -120,7 +123,7 @@ class Admission:
 
     def __init__(self, settings: Settings) -> None:
         self.inline = Queue(settings)
-        self.threaded = Queue(settings, parallel=settings.threads)
+        self.threaded = Queue(settings, threads=settings.threads)
 
     def pressure(self, now: float) -> float:
         """Return the larger of both, for the metrics."""

@@ -127,7 +127,8 @@ class Lane:
         if products > engine.inline_budget:
             return 0
         connection.ask = ask
-        return products
+        # What it will get when its turn comes, not what it asked: budgets shrink before anyone is refused.
+        return self.queue.shrink(products, ask.priority, arrival)
 
     def work(self, loop: asyncio.AbstractEventLoop) -> None:
         """Work the queue off, interactive callers first, for one slice of time."""

@@ -25,7 +25,7 @@ CALIBRATION = {
 }
 
 
-def write_model(path, *, seed=0, n_items=N_ITEMS, calibration=CALIBRATION, max_budget=512, seen=True, titles=True, **more):
+def write_model(path, *, seed=0, n_items=N_ITEMS, calibration=CALIBRATION, max_budget=512, seen=True, titles=True):
     """Write a model: users u0, u1, ... (the last without a vector), items i0, i1, ... and some with strange ids."""
     rng = np.random.default_rng(seed)
     scale = np.linspace(2, 0.2, N_DIMS)
@@ -43,7 +43,7 @@ def write_model(path, *, seed=0, n_items=N_ITEMS, calibration=CALIBRATION, max_b
         "titles": [None if n % 3 == 0 else f"Title of {n}" for n in range(n_items)] if titles else None,
         "calibration": calibration,
     }
-    return bundle.write(path, **(arguments | more))
+    return bundle.write(path, **arguments)
 
 
 @pytest.fixture(scope="session")

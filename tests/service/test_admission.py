@@ -73,10 +73,14 @@ def test_an_empty_queue_is_empty(queue):
     assert (queue.products, queue.requests, queue.seconds) == (0, 0, 0.0)
 
 
-def test_threads_share_the_wait():
-    queue = Queue(Settings(), parallel=4)
+def test_what_runs_in_a_thread_does_not_wait():
+    queue = Queue(Settings(), threads=2)
     queue.enter(1000, 0.04)
-    assert queue.wait() == pytest.approx(0.01)
+    queue.enter(1000, 0.04)
+    assert queue.wait() == 0
+    queue.enter(1000, 0.04)
+    queue.enter(1000, 0.04)
+    assert queue.wait() == pytest.approx(0.04)
 
 
 def test_one_hiccup_of_the_loop_is_no_overload(queue):

@@ -26,7 +26,11 @@ def test_a_key_is_needed(app):
 
 @pytest.mark.parametrize(
     "headers",
-    [{"X-API-Key": "shop-secret-key"}, {"Authorization": "Bearer shop-secret-key"}, {"Authorization": "bearer shop-secret-key"}],
+    [
+        {"X-API-Key": "shop-secret-key"},
+        {"Authorization": "Bearer shop-secret-key"},
+        {"Authorization": "bearer shop-secret-key"},
+    ],
 )
 def test_a_known_key_passes_wherever_it_is_sent(app, headers):
     assert app.get("/recommend?user_id=u9", headers=headers).status_code == 200

@@ -174,9 +174,7 @@ class TestUnknownUsers:
             response = app.get("/recommend?user_id=stranger")
             assert response.status_code == 404
             assert response.json()["error"]["code"] == "unknown_user"
-            batch = app.post(
-                "/recommend/batch", json={"requests": [{"user_id": "stranger"}, {"user_id": "u9"}]}
-            ).json()
+            batch = app.post("/recommend/batch", json={"requests": [{"user_id": "stranger"}, {"user_id": "u9"}]}).json()
             assert batch["results"][0]["error"]["code"] == "unknown_user"
             assert batch["results"][1]["user_id"] == "u9"
 

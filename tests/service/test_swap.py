@@ -1,9 +1,11 @@
-"""Changing the model of a running service: good ones swap in, bad ones are refused with the reason, rollback returns."""
+"""Changing the model of a running service: good ones swap in, bad ones are refused and say why, rollback returns."""
 
 import shutil
 
+import numpy as np
 import pytest
 
+from greedy_core import GreedyIndex, bundle
 from tests.service.conftest import N_DIMS, write_model
 from tests.service.running import in_process, poll
 
@@ -195,10 +197,6 @@ def test_warm_up_replays_recent_questions(app):
 
 def test_a_model_of_other_dimensions(app, folder):
     app.post("/recommend", json={"vector": [1.0] * N_DIMS})
-    import numpy as np  # noqa: PLC0415
-
-    from greedy_core import GreedyIndex, bundle  # noqa: PLC0415
-
     items = np.random.default_rng(0).standard_normal((50, 3)).astype(np.float32)
     bundle.write(folder.path / "tiny", index=GreedyIndex.build(items))
     assert app.post("/admin/reload", json={"version": "tiny"}).status_code == 200

@@ -1,0 +1,44 @@
+"""HTTP by hand, for what clients do not do: pipelines, half requests, other versions of the protocol."""
+
+import socket
+
+
+class RawConnection:
+    """A socket to the service."""
+
+    def __init__(self, port, timeout=10.0):
+        self._socket = socket.create_connection(("127.0.0.1", port), timeout=timeout)
+        self._file = self._socket.makefile("rb")
+
+    def send(self, data):
+        self._socket.sendall(data)
+
+    def answer(self):
+        """Read one answer: status, headers, body; None at the end of the connection."""
+        line = self._file.readline()
+        if not line:
+            return None
+        status = int(line.split()[1])
+        headers = {}
+        while line := self._file.readline().strip():
+            name, _, value = line.partition(b":")
+            headers[name.decode().lower()] = value.strip().decode()
+        body = self._file.read(int(headers.get("content-length", 0)))
+        return status, headers, body
+
+    def at_end(self):
+        """Whether the other side closed the connection."""
+        try:
+            return self._file.read(1) == b""
+        except ConnectionResetError:
+            return True
+
+    def close(self):
+        self._file.close()
+        self._socket.close()
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *_):
+        self.close()
