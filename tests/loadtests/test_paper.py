@@ -183,7 +183,8 @@ def test_a_file_that_was_cut_short_counts_as_absent(tmp_path):
 def test_the_frontier_drops_settings_that_others_beat():
     points = [point(speedup=s, prec_5=q) for s, q in [(100, 0.2), (50, 0.6), (60, 0.1), (10, 0.5), (5, 0.9)]]
     assert figures.frontier(points, "prec_5", "speedup_over_paper_naive") == [(100, 0.2), (50, 0.6), (5, 0.9)]
-    assert figures.quality_at(points, "prec_5", 20) == 0.6
+    assert [figures.quality_at(points, "prec_5", s) for s in (1, 5, 50)] == pytest.approx([0.9, 0.9, 0.6])
+    assert figures.quality_at(points, "prec_5", 250**0.5) == pytest.approx(0.75)
     assert figures.quality_at(points, "prec_5", 101) is None
 
 
@@ -236,9 +237,10 @@ def test_variants_are_compared_at_equal_budgets():
 
 
 def test_nothing_is_claimed_where_nothing_is_fast_enough():
-    assert claims.check([point(speedup=2.0)]) == []
+    slow = [point(speedup=2.0, products=1e6)]
+    assert claims.check(slow) == []
     made = plan.make("tiny")
-    assert "Nothing can be said" in summary.page(made, [point(speedup=2.0)], {}, command="x")
+    assert "Nothing can be said" in summary.page(made, slow, {}, command="x")
 
 
 def test_the_command_writes_figures_tables_and_the_page(tmp_path, capsys, monkeypatch):

@@ -110,7 +110,7 @@ def _baseline(method: type[baselines.Method]) -> Callable[[Dataset, Knobs], Sear
 
 def _pca(n_items: int, grid: int, **query: Any) -> Iterator[tuple[Knobs, list[Knobs]]]:
     deepest = min(15, n_items.bit_length() - 3)
-    for depth in sorted(range(deepest, min(3, deepest), -grid)):
+    for depth in sorted(range(deepest, 1, -grid)):
         yield {"depth": depth}, [query]
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 import matplotlib as mpl
+import numpy as np
 
 mpl.use("Agg")
 
@@ -65,9 +66,15 @@ def frontier(results: Sequence[Result], metric: str, speedup: str) -> list[tuple
 
 
 def quality_at(results: Sequence[Result], metric: str, speedup: float) -> float | None:
-    """Return the best quality of a curve at that speed-up over the paper's naive or more; None if it has none."""
-    reached = [getattr(r, metric) for r in results if r.speedup_over_paper_naive >= speedup]
-    return max(reached) if reached else None
+    """Read the quality at a speed-up over the paper's naive off a curve; None where the curve never gets that fast.
+
+    Between two settings the line goes straight over the logarithm of the speed-up, as it is drawn in the wide form.
+    """
+    points = frontier(results, metric, "speedup_over_paper_naive")
+    if not points or points[0][0] < speedup:
+        return None
+    speeds = np.log([at for at, _ in reversed(points)])
+    return float(np.interp(np.log(speedup), speeds, [good for _, good in reversed(points)]))
 
 
 def draw(number: int, results: list[Result], out: Path) -> None:
@@ -95,10 +102,10 @@ def _sheet(number: int, results: list[Result], metrics: tuple[str, ...], stem: P
     figure.subplots_adjust(
         left=0.7 / (PANEL_WIDTH * width),
         right=1 - 0.15 / (PANEL_WIDTH * width),
-        bottom=(MARGIN + 0.3) / height,
-        top=1 - (MARGIN + 0.2) / height,
+        bottom=(MARGIN + 0.5) / height,
+        top=1 - (MARGIN + (0.7 if wide else 0.2)) / height,
         wspace=0.25,
-        hspace=0.7 if wide else 0.45,
+        hspace=0.6 if wide else 0.4,
     )
     for row, line in enumerate(cells):
         for column in range(width):
@@ -120,7 +127,7 @@ def _sheet(number: int, results: list[Result], metrics: tuple[str, ...], stem: P
 
 
 def _panels(results: list[Result]) -> list[tuple[str, int, int]]:
-    return list(dict.fromkeys(r.panel for r in results))
+    return sorted(dict.fromkeys(r.panel for r in results), key=lambda panel: panel[1:])
 
 
 def _paper_limit(number: int, family: str) -> float:
@@ -148,7 +155,7 @@ def _panel(axis: Axes, results: list[Result], metric: str, *, limit: float | Non
     axis.set_ylabel(f"Performance ({METRICS[metric]}, %)", fontsize=9)
     over = results[0]
     seconds = over.speedup_over_paper_naive * over.seconds
-    axis.set_xlabel(f"Speedup over naive approach ({seconds:.2g} s)", fontsize=9)
+    axis.set_xlabel(f"Speedup over naive approach ({1e3 * seconds:.3g} ms)", fontsize=9)
     axis.grid(alpha=0.25)
     if limit is not None:
         axis.set_xlim(0, limit)
@@ -157,7 +164,7 @@ def _panel(axis: Axes, results: list[Result], metric: str, *, limit: float | Non
         _plain_ticks(axis.xaxis)
         ratio = over.speedup_over_our_naive / over.speedup_over_paper_naive
         second = axis.secondary_xaxis("top", functions=(lambda x: x * ratio, lambda x: x / ratio))
-        second.set_xlabel(f"over our naive ({seconds * ratio:.2g} s)", fontsize=8)
+        second.set_xlabel(f"over our naive ({1e3 * seconds * ratio:.3g} ms)", fontsize=8)
         second.tick_params(labelsize=7)
         _plain_ticks(second.xaxis)
     axis.tick_params(labelsize=8)
