@@ -17,6 +17,7 @@ from __future__ import annotations
 
 import random
 import subprocess
+import sys
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import gevent
@@ -51,7 +52,10 @@ def _options(parser: ArgumentParser) -> None:
 def _halfway(environment: Any, **_: object) -> None:
     options = environment.parsed_options
     if options.halfway:
-        gevent.spawn_later(options.seconds / 2, subprocess.run, options.halfway, shell=True, check=True)
+        # Standard output belongs to locust's own report.
+        gevent.spawn_later(
+            options.seconds / 2, subprocess.run, options.halfway, shell=True, check=True, stdout=sys.stderr
+        )
 
 
 class Timetable(LoadTestShape):
@@ -79,6 +83,8 @@ class Caller(FastHttpUser):
         """Give each user a stream of requests of its own, the same in every run."""
         Caller._seeds += 1
         self._source = random.Random(Caller._seeds)
+        # Users who all start at once would ask in step ever after.
+        gevent.sleep(self._source.random() / self.environment.parsed_options.pace)
 
     def wait_time(self) -> float:
         """Keep the pace however long an answer took."""
