@@ -136,8 +136,13 @@ def _takes_input(call: dict[str, Any]) -> bool:
     return bool(call.get("parameters") or call.get("requestBody"))
 
 
+# What is answered to anybody, keys or not.
+_OPEN = ("/health", "/metrics")
+
+
 def _secure(path: str, call: dict[str, Any], service: Service) -> None:
-    if path.startswith("/admin") or (service.keyring.required and not path.startswith(("/health", "/metrics"))):
+    admin = path.startswith("/admin")
+    if service.keyring.admin_required if admin else service.keyring.required and not path.startswith(_OPEN):
         call["security"] = [{"key": []}, {"bearer": []}]
 
 

@@ -116,7 +116,7 @@ class Engine:
         seconds = self.law.seconds(products)
         queue.enter(products, seconds)
         try:
-            result = await asyncio.get_running_loop().run_in_executor(self._threads, self.run, work)
+            result = await asyncio.get_running_loop().run_in_executor(self._threads, self.run_later, work)
         finally:
             queue.leave(products, seconds)
         return self.finish(work, result)
@@ -189,8 +189,9 @@ class Engine:
         granted = asked
         if ask.deadline is not None:
             remaining = ask.deadline - (now - ask.arrival)
-            if remaining <= 0:
+            if remaining <= 0 and not self.admission.inline.is_calm():
                 raise errors.deadline_passed()
+            # In a calm service a deadline shrinks the work and never kills it, however short it is.
             affordable = max(1, self.law.products(remaining))
             if granted is None:
                 # Only a deadline: as much as it buys, which is no wish for more than the server gives.
@@ -225,17 +226,19 @@ class Engine:
                 granted, reason = model.reachable(left), "overload"
         return Receipt(asked, granted, reason)
 
-    def run(self, work: Work) -> SearchResult:
-        """Search. Touches nothing shared, so it may run in any thread.
+    def run_later(self, work: Work) -> SearchResult:
+        """Search in a thread; a deadline that passed while the work waited for one means no work."""
+        ask = work.ask
+        if ask.deadline is not None and perf_counter() - ask.arrival > ask.deadline:
+            raise errors.deadline_passed()
+        return self.run(work)
 
-        A deadline that is over by now means no work.
-        """
+    def run(self, work: Work) -> SearchResult:
+        """Search. Touches nothing shared, so it may run in any thread."""
         ask, query = work.ask, work.query
         if query is None:
             raise ValueError("a user without a vector cannot be searched for")
         began = perf_counter()
-        if ask.deadline is not None and began - ask.arrival > ask.deadline:
-            raise errors.deadline_passed()
         try:
             result = work.model.index.search(query, ask.top_k, work.receipt.granted, work.excluded)
         except InvalidQueryError as error:

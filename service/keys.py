@@ -56,6 +56,7 @@ class Keyring:
     def __init__(self, keys: Iterable[Key] = (), admin: bytes | None = None) -> None:
         self.keys = tuple(keys)
         self.required = bool(self.keys)
+        self.admin_required = admin is not None
         self._admin = admin
 
     @classmethod

@@ -211,11 +211,9 @@ class TestBudgets:
         body = app.get("/recommend?user_id=u9&budget=500&deadline_ms=0.5").json()
         assert body["budget"] <= 500
         tight = app.get("/recommend?user_id=u9&budget=500&deadline_ms=0.06")
-        if tight.status_code == 200:
-            assert tight.json()["budget"] < 500
-            assert tight.json()["degraded"] == {"from": 500, "reason": "deadline"}
-        else:  # the test's own machine was slower than the deadline
-            assert tight.json()["error"]["code"] == "deadline_passed"
+        assert tight.status_code == 200
+        assert tight.json()["budget"] < 500
+        assert tight.json()["degraded"] == {"from": 500, "reason": "deadline"}
 
     def test_a_generous_deadline_alone_buys_the_most_the_server_gives(self, app, model):
         body = app.get("/recommend?user_id=u9", headers={"X-Request-Deadline-Ms": "60000"}).json()
@@ -224,9 +222,7 @@ class TestBudgets:
 
     def test_the_sooner_of_header_and_parameter(self, app):
         response = app.get("/recommend?user_id=u9&deadline_ms=60000", headers={"X-Request-Deadline-Ms": "0.000001"})
-        assert response.status_code == 503
-        assert response.json()["error"]["code"] == "deadline_passed"
-        assert int(response.headers["retry-after"]) >= 1
+        assert response.json()["budget"] == response.json()["spent"] == 1
 
     def test_without_a_calibration(self, tmp_path):
         model = write_model(tmp_path / "m", calibration=None)
