@@ -14,18 +14,21 @@ if TYPE_CHECKING:
 
 FIRST, SECOND = "first", "second"
 N_USERS = 1000
+N_TOPICS = 40
 
 
 def make_models(folder: Path, *, n_items: int = 20_000, n_dims: int = 64) -> Path:
     """Make a models folder with the versions FIRST, which is current, and SECOND; takes some seconds."""
     rng = np.random.default_rng(7)
-    # Few strong dimensions and many weak ones, as factorised ratings have them.
-    weights = np.geomspace(1.0, 0.2, n_dims)
-    items = rng.standard_normal((n_items, n_dims)) * weights
-    users = rng.standard_normal((N_USERS, n_dims)) * weights
+    # Items belong to a topic and users love two of them: without any structure no search could be good.
+    topics = np.linalg.qr(rng.standard_normal((n_dims, N_TOPICS)))[0].T * np.linspace(1.3, 0.8, N_TOPICS)[:, None]
+    quality = rng.uniform(0.4, 1.6, (n_items, 1))
+    items = quality * (topics[rng.integers(N_TOPICS, size=n_items)] + 0.25 * noise(rng, n_items, n_dims))
+    first, second = rng.integers(N_TOPICS, size=(2, N_USERS))
+    users = topics[first] + 0.8 * topics[second] + 0.2 * noise(rng, N_USERS, n_dims)
     folder.mkdir(parents=True)
     for version in (FIRST, SECOND):
-        drift = rng.standard_normal((n_items, n_dims)) * 0.05 * (version == SECOND)
+        drift = 0.05 * noise(rng, n_items, n_dims) * (version == SECOND)
         build_bundle(
             folder / version,
             items=(items + drift).astype(np.float32),
@@ -36,3 +39,8 @@ def make_models(folder: Path, *, n_items: int = 20_000, n_dims: int = 64) -> Pat
         )
     VersionsFolder(folder).promote(FIRST)
     return folder
+
+
+def noise(rng: np.random.Generator, count: int, n_dims: int) -> np.ndarray:
+    """Return random vectors of about unit length."""
+    return rng.standard_normal((count, n_dims)) / np.sqrt(n_dims)

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import io
 import math
 import re
+import time
 from typing import TYPE_CHECKING, Any
 
 import matplotlib as mpl
 import numpy as np
 from matplotlib.figure import Figure
+from PIL import Image
 
 from loadtests.http.dashboard import Panel, Query, panels
 
@@ -53,7 +56,10 @@ def draw(prometheus: Prometheus, path: Path, *, seconds: float) -> None:
                 )
             axes = figure.add_axes(box)
             _DRAWERS.get(panel.kind, _draw_lines)(axes, panel, prometheus, seconds)
-        figure.savefig(path)
+        buffer = io.BytesIO()
+        figure.savefig(buffer)
+    # Few colours, so that the picture is small enough for a repository.
+    Image.open(buffer).convert("RGB").quantize(96).save(path, optimize=True)
 
 
 def format_value(value: float, unit: str) -> str:
@@ -86,15 +92,18 @@ def _points(series: dict[str, Any]) -> tuple[np.ndarray, np.ndarray]:
 
 
 def _draw_lines(axes: Axes, panel: Panel, prometheus: Prometheus, seconds: float) -> None:
+    now = time.time()
     for query in panel.queries:
         found = prometheus.query_range(query.expression, seconds=seconds)
         for series in sorted(found, key=lambda series: _class_order(series["metric"].get("budget_class", ""))):
             times, values = _points(series)
-            axes.plot(times - times[-1], values, linewidth=0.9, label=_legend(query, series["metric"]))
+            axes.plot(times - now, values, linewidth=0.9, label=_legend(query, series["metric"]))
     if panel.logarithmic:
         axes.set_yscale("log")
     else:
+        # Room for the legend.
         axes.set_ylim(bottom=0, top=max(axes.get_ylim()[1], 1e-12) * 1.15)
+    axes.set_xlim(-seconds, 0)
     _finish(axes, panel)
     if len(axes.lines) > 1:
         axes.legend(loc="upper left", ncols=2, frameon=False, fontsize=4.5, handlelength=1)
