@@ -11,6 +11,7 @@ from loadtests.http.fleet import Fleet, find_command
 from loadtests.http.models import make_models
 
 _UNAVAILABLE = "did not run, the command is missing: "
+_HELP = "As root on Debian, deploy/install-packages.sh installs nginx and Prometheus; kubectl comes from kubernetes.io."
 
 
 def pytest_configure(config):
@@ -24,10 +25,7 @@ def pytest_runtest_setup(item):
         return
     reason = _UNAVAILABLE + ", ".join(missing)
     if os.environ.get("CI") == "true":
-        pytest.fail(
-            f"{reason}. CI runs every test; deploy/install-packages.sh installs what they need.",
-            pytrace=False,
-        )
+        pytest.fail(f"{reason}. CI runs every test. {_HELP}", pytrace=False)
     pytest.skip(reason)
 
 
@@ -38,7 +36,7 @@ def pytest_terminal_summary(terminalreporter):
     terminalreporter.section("NOT RUN", sep="!", red=True, bold=True)
     for report in absent:
         terminalreporter.line(f"{report.nodeid}: {report.longrepr[2].removeprefix('Skipped: ')}")
-    terminalreporter.line("As root on Debian, deploy/install-packages.sh installs what these tests need.")
+    terminalreporter.line(_HELP)
 
 
 @pytest.fixture(scope="session")
