@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from loadtests.index import datasets
 
@@ -14,6 +14,8 @@ if TYPE_CHECKING:
 
 SIZES = ("full", "quick", "tiny")
 KINDS = ("normal", "uniform", "topics", "interactions")
+# How interactions are factorised, and to how many dimensions.
+Models = tuple[tuple[str, tuple[int, ...]], ...]
 TITLES = {"als": "implicit ALS", "explicit": "weighted-lambda MF"}
 
 
@@ -95,36 +97,41 @@ class _Scale:
     dims_at_various_n: int
     various_k: tuple[int, ...]
     items_at_various_k: int
-    topics: tuple[int, ...]
-    factorised_dims: tuple[tuple[str, tuple[int, ...]], ...]
+    # Models fitted to a file of interactions, and to generated ones of so many items.
+    models: Models
+    generated: tuple[tuple[int, Models], ...]
 
+
+_ALL: Models = (("als", (50, 100, 200)), ("explicit", (50, 100, 200)))
+_FEWER: Models = (("als", (50, 100, 200)), ("explicit", (50,)))
+_ONE_EACH: Models = (("als", (8,)), ("explicit", (8,)))
 
 _SCALES = {
-    # Netflix has 17,770 items and Yahoo! Music 624,961: the generated sets are given these sizes.
+    # Netflix has 17,770 items and Yahoo! Music 624,961: the generated sets are given these sizes. Explicit models of
+    # the larger set with more dimensions would take longer to fit than everything else together.
     "full": _Scale(
-        2_000, 4.0, 1, tuple(2**p for p in (17, 18, 19, 20)), 128, (4, 32, 128, 1024), 2**18,
-        (17_770, 624_961), (("als", (50, 100, 200)), ("explicit", (50, 100, 200))),
+        2_000, 3.0, 1, tuple(2**p for p in (17, 18, 19, 20)), 128, (4, 32, 128, 1024), 2**18,
+        _ALL, ((17_770, _ALL), (624_961, _FEWER)),
     ),
     "quick": _Scale(
         500, 0.3, 2, tuple(2**p for p in (13, 14, 15, 16)), 128, (4, 32, 128, 256), 2**14,
-        (17_770,), (("als", (50, 100, 200)), ("explicit", (50,))),
+        _FEWER, ((17_770, _FEWER),),
     ),
-    "tiny": _Scale(20, 0.05, 4, (256, 512), 16, (4, 8), 256, (400,), (("als", (8,)), ("explicit", (8,)))),
+    "tiny": _Scale(20, 0.05, 4, (256, 512), 16, (4, 8), 256, _ONE_EACH, ((400, _ONE_EACH),)),
 }  # fmt: skip
 
 
 def make(size: str, *, interactions: list[Path] | None = None) -> Plan:
     """Return the plan of that size; files of interactions take the place of the generated ones."""
     scale = _SCALES[size]
-    real = [
-        Data(kind, items, dims, method, file)
-        for kind, items, file in _sources(scale, interactions)
-        for method, all_dims in scale.factorised_dims
-        for dims in all_dims
-    ]
-    middle = {method: all_dims[len(all_dims) // 2] for method, all_dims in scale.factorised_dims}
+    real, middle = [], []
+    for source, models in _sources(scale, interactions):
+        for method, all_dims in models:
+            family = [Data(dims=dims, method=method, **source) for dims in all_dims]
+            real += family
+            middle.append(family[len(family) // 2])
     panels = {
-        3: [data for data in real if data.dims == middle[data.method]],
+        3: middle,
         4: real,
         5: [Data(kind, n, scale.dims_at_various_n) for kind in KINDS[:2] for n in scale.various_n],
         6: [Data(kind, scale.items_at_various_k, k) for kind in KINDS[:2] for k in scale.various_k],
@@ -132,10 +139,10 @@ def make(size: str, *, interactions: list[Path] | None = None) -> Plan:
     return Plan(size, scale.queries, scale.seconds, scale.grid, panels)
 
 
-def _sources(scale: _Scale, interactions: list[Path] | None) -> Iterator[tuple[str, int, str | None]]:
+def _sources(scale: _Scale, interactions: list[Path] | None) -> Iterator[tuple[dict[str, Any], Models]]:
     if interactions:
         for path in interactions:
-            yield "interactions", 0, str(path)
+            yield {"kind": "interactions", "items": 0, "file": str(path)}, scale.models
     else:
-        for items in scale.topics:
-            yield "topics", items, None
+        for items, models in scale.generated:
+            yield {"kind": "topics", "items": items}, models
