@@ -222,9 +222,14 @@ def shared_memory(bundle: Bundle, workers: int = 4) -> dict[str, float]:
     """Return megabytes of the model's files on disk, and of them in each of several workers (PSS)."""
     port = free_port()
     folder = Path(tempfile.mkdtemp(prefix="httpbench-"))
-    environment = {"BUDGETREC_MODELS": str(bundle.path), "BUDGETREC_PORT": str(port), "BUDGETREC_WORKERS":
-    str(workers)} command = [str(Path(sys.executable).with_name("budgetrec")), "serve"] process =
-    Running(command, log=folder / "log", env=environment) try:
+    environment = {
+        "BUDGETREC_MODELS": str(bundle.path),
+        "BUDGETREC_PORT": str(port),
+        "BUDGETREC_WORKERS": str(workers),
+    }
+    command = [str(Path(sys.executable).with_name("budgetrec")), "serve"]
+    process = Running(command, log=folder / "log", env=environment)
+    try:
         process.wait_until(lambda: answers(f"http://127.0.0.1:{port}/health/ready"), seconds=120)
         deadline = time.monotonic() + 60
         pids: list[int] = []
@@ -271,8 +276,8 @@ def table(name: str, result: dict[str, Any], memory: dict[str, float] | None) ->
         p50, p99 = (statistics.median(entry[place] for entry in entries) for place in (1, 2))
         reached = result["recall"].get("service" if contender.startswith("service") else contender)
         lines.append(
-            f"| {contender} | {statistics.median(rates):,.0f} | {of_bare:.2f} | {of_peer:.2f} | {p50:,.0f} | {p99:,.0f} | "
-            f"{'' if reached is None else format(reached, '.3f')} |"
+            f"| {contender} | {statistics.median(rates):,.0f} | {of_bare:.2f} | {of_peer:.2f} | {p50:,.0f} | "
+            f"{p99:,.0f} | {'' if reached is None else format(reached, '.3f')} |"
         )
     note = f"hnswlib: M 16, ef {result['ef']}"
     if result["recall"]["FastAPI + hnswlib"] < result["recall"]["service"]:
@@ -280,8 +285,8 @@ def table(name: str, result: dict[str, Any], memory: dict[str, float] | None) ->
     lines += ["", note + "."]
     if memory:
         lines.append(
-            f"Memory: the model's files are {memory['files']:.0f} MB; {memory['workers']:.0f} workers hold {memory['sum']:.0f} MB "
-            f"of them together (PSS), the largest share is {memory['largest']:.0f} MB."
+            f"Memory: the model's files are {memory['files']:.0f} MB; {memory['workers']:.0f} workers hold "
+            f"{memory['sum']:.0f} MB of them together (PSS), the largest share is {memory['largest']:.0f} MB."
         )
     return "\n".join(lines)
 
@@ -311,7 +316,8 @@ def main() -> None:
         stamp = time.strftime("%Y-%m-%d")
         head = (
             f"# Requests per second\n\n`make httpbench` ({' '.join(sys.argv[1:])}), {stamp}, {os.cpu_count()} cores. "
-            f"One worker on one core, wrk on another, {CONNECTIONS} connections kept alive, budget {BUDGET}, top_k {TOP_K}.\n\n"
+            f"One worker on one core, wrk on another, {CONNECTIONS} connections kept alive, budget {BUDGET}, "
+            f"top_k {TOP_K}.\n\n"
         )
         RESULTS.write_text(head + "\n\n".join(tables) + "\n")
 
