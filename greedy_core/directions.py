@@ -16,7 +16,11 @@ from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 import numpy as np
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from greedy_core.embeddings import Float32Array
+
+    Matrix: TypeAlias = npt.NDArray[np.float64]
 
 Kind: TypeAlias = Literal["axes", "principal", "sparse"]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -38,7 +42,7 @@ def fit_axes(kind: Kind, items: Float32Array, queries: Float32Array | None) -> F
     return axes if kind == "principal" else sparse_axes(axes, items, items if queries is None else queries)
 
 
-def second_moment(vectors: Float32Array) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+def second_moment(vectors: Float32Array) -> Matrix:
     """Return X'X scaled to trace 1, so that items and queries of any length count alike; zeros stay zeros."""
     n_dims = vectors.shape[1]
     moment = np.zeros((n_dims, n_dims))
@@ -49,7 +53,7 @@ def second_moment(vectors: Float32Array) -> np.ndarray[tuple[int, int], np.dtype
     return moment / trace if trace > 0 else moment
 
 
-def principal_axes(moment: np.ndarray[tuple[int, int], np.dtype[np.float64]]) -> Float32Array:
+def principal_axes(moment: Matrix) -> Float32Array:
     """Return the eigenvectors of a symmetric matrix as rows, the largest eigenvalue first, with a fixed sign."""
     _, vectors = np.linalg.eigh(moment)
     axes = vectors.T[::-1]
@@ -61,9 +65,9 @@ def principal_axes(moment: np.ndarray[tuple[int, int], np.dtype[np.float64]]) ->
 def sparse_axes(start: Float32Array, items: Float32Array, queries: Float32Array) -> Float32Array:
     """Rotate the axes `start` until sampled queries and items have few large coordinates and many small ones.
 
-    The criterion is quartimax, the sum of fourth powers of the coordinates of unit vectors. It is climbed by taking, again
-    and again, the rotation nearest to the gradient, which never goes down. Long items are the ones that get
-    found, so they are sampled by their squared length.
+    The criterion is quartimax, the sum of fourth powers of the coordinates of unit vectors. It is climbed by taking,
+    again and again, the rotation nearest to the gradient, which never goes down. Long items are the ones that
+    get found, so they are sampled by their squared length.
     """
     rng = np.random.default_rng(_SEED)
     sample = np.concatenate([_unit_sample(queries, rng, by_length=False), _unit_sample(items, rng, by_length=True)])
@@ -75,13 +79,12 @@ def sparse_axes(start: Float32Array, items: Float32Array, queries: Float32Array)
     return np.ascontiguousarray(axes, dtype=np.float32)
 
 
-def _unit_sample(
-    vectors: Float32Array, rng: np.random.Generator, *, by_length: bool
-) -> np.ndarray[tuple[int, int], np.dtype[np.float64]]:
+def _unit_sample(vectors: Float32Array, rng: np.random.Generator, *, by_length: bool) -> Matrix:
     squared = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)
     usable = np.flatnonzero(squared > 0)
     if len(usable) == 0:
         return np.zeros((0, vectors.shape[1]))
     weights = squared[usable] / squared[usable].sum() if by_length else None
     chosen = np.sort(rng.choice(usable, _SAMPLE, p=weights)) if len(usable) > _SAMPLE else usable
-    return vectors[chosen] / np.sqrt(squared[chosen])[:, None]
+    unit: Matrix = vectors[chosen] / np.sqrt(squared[chosen])[:, None]
+    return unit

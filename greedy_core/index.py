@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, ClassVar, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard
 
 import numpy as np
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 # One cache line of each row is projected and sorted at a time: every line of the items is read once.
 _AXES_AT_ONCE = 16
-# How many entries screening by sums reads for each candidate: about as much time as the candidate's inner product takes.
+# How many entries screening by sums reads for each candidate: about as much time as a candidate's inner product takes.
 READS = 16
 
 
@@ -99,7 +99,7 @@ class GreedyIndex(KernelIndex):
         """
         if directions not in KINDS:
             raise InvalidEmbeddingsError(f"there are no directions {directions!r}; choose one of {', '.join(KINDS)}.")
-        if isinstance(max_budget, bool) or not isinstance(max_budget, int | np.integer) or max_budget < 1:
+        if not _is_count(max_budget):
             raise InvalidBudgetError(f"max_budget must be a whole number from 1, but {max_budget!r} was given.")
         vectors = as_embeddings(items, name="items")
         n_items, n_dims = vectors.shape
@@ -136,9 +136,7 @@ class GreedyIndex(KernelIndex):
         axes = stored_array(arrays, "axes", np.float32) if "axes" in arrays else None
         n_axes = n_dims if axes is None else len(axes)
         directions, max_budget, reads = info.get("directions"), info.get("max_budget"), info.get("reads", READS)
-        if not isinstance(directions, str) or not all(
-            isinstance(n, int) and 1 <= n <= 2**31 for n in (max_budget, reads)
-        ):
+        if not isinstance(directions, str) or not _is_count(max_budget) or not _is_count(reads):
             raise CorruptModelError(
                 f"the index says directions {directions!r}, max_budget {max_budget!r} and reads {reads!r}; "
                 "write the model again."
@@ -159,6 +157,10 @@ class GreedyIndex(KernelIndex):
                 f"list {bad} of the index is out of order or names no item; restore the model's files."
             )
         return index
+
+
+def _is_count(value: object) -> TypeGuard[int]:
+    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value < 2**31
 
 
 def _build_lists(

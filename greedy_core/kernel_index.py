@@ -63,7 +63,7 @@ class KernelIndex(ABC):
         self._kernel = kernel
         self._rows = rows
         self._n_dims = n_dims
-        self._variants = {None: _NATIVE[variant], **_NATIVE}
+        self._variant = _NATIVE[variant]
 
     @property
     def n_items(self) -> int:
@@ -132,7 +132,7 @@ class KernelIndex(ABC):
 
     def _native(self, variant: Variant | None) -> NativeVariant:
         try:
-            return self._variants[variant]
+            return self._variant if variant is None else _NATIVE[variant]
         except (KeyError, TypeError):
             raise InvalidQueryError(f"there is no variant {variant!r}; choose one of {', '.join(VARIANTS)}.") from None
 

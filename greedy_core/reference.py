@@ -207,10 +207,11 @@ def shift_of(largest: np.float32, weight: np.float32) -> int:
 def screen_sum(
     H: Matrix, w: Matrix, budget: int, excluded: AbstractSet[int] = frozenset(), reads: int = 16
 ) -> list[int]:
-    """Past the paper: C(w) by the sum of the products |z_jt| >= tau, in rounds of 64, 256, 1024, ... candidates.
+    """Past the paper: C(w) by the sum of the products |z_jt| >= tau, in rounds of 256, 1024, 4096, ... candidates.
 
-    Round r lowers tau, by quarters of an octave, while no more than reads * B_r entries lie above it. An item comes into
-    sight with its first positive product; of those in sight, the largest sums are chosen.
+    Round r lowers tau, by quarters of an octave, while no more than reads * B_r positive entries lie above it; negative
+    ones are read as far, or until they are as many. An item comes into sight with its first positive product; of
+    those in sight, the largest sums are chosen.
     """
     n_items, n_dims = H.shape
     top, largest = np.abs(H).max(), np.abs(w).max()
@@ -223,13 +224,16 @@ def screen_sum(
         unit = 2.0**28 / (float(n_dims) * float(top) * float(largest))
         scale = np.abs(w[active]).astype(np.float64) * unit
         products = (np.abs(H[:, active]).astype(np.float64) * scale).astype(np.int64) * signs.astype(np.int64)
-        above = np.array([(levels <= m).sum() for m in range(LEVELS)])
-        m, goal = 0, 64
+        positive = [int(((levels <= m) & (signs > 0)).sum()) for m in range(LEVELS)]
+        negative = [int(((levels <= m) & (signs < 0)).sum()) for m in range(LEVELS)]
+        m, m_negative, goal = 0, -1, 256
         while len(candidates) < budget:
-            while m + 1 < LEVELS and above[m + 1] <= reads * goal:
+            while m + 1 < LEVELS and positive[m + 1] <= reads * goal:
                 m += 1
-            everything = m == LEVELS - 1
-            read = levels <= m
+            while m_negative < m and negative[m_negative + 1] <= reads * goal:
+                m_negative += 1
+            everything = m == m_negative == LEVELS - 1
+            read = levels <= np.where(signs > 0, m, m_negative)
             sums = np.where(read, products, 0).sum(axis=1)
             in_sight = (read & (signs > 0)).any(axis=1)
             taken = excluded | set(candidates)

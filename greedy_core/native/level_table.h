@@ -14,6 +14,13 @@
 
 namespace greedy {
 
+// An axis, the query's weight on it, and by how many levels that lifts the thresholds of its lists.
+struct ShiftedAxis {
+  std::int32_t t;
+  std::int32_t shift;
+  float weight;
+};
+
 class LevelTable {
  public:
   static constexpr std::int32_t kLevels = 64;  // sixteen octaves below the largest value
@@ -31,19 +38,12 @@ class LevelTable {
         counts_[static_cast<std::size_t>(list * kLevels + level)] = static_cast<std::int32_t>(r);
       }
     }
-    axis_counts_.assign(counts_.size() / 2, 0);
-    for (std::size_t i = 0; i < axis_counts_.size(); ++i) {
-      const std::size_t list = 2 * (i / kLevels);
-      axis_counts_[i] = counts_[list * kLevels + i % kLevels] + counts_[(list + 1) * kLevels + i % kLevels];
-    }
   }
 
   // The largest value in any list.
   float top() const { return top_; }
   // counts(list)[m]: how many entries of the list are >= top * 2^(-m/4), and positive.
   const std::int32_t* counts(std::int64_t list) const { return counts_.data() + list * kLevels; }
-  // The same for lists 2t and 2t + 1 together.
-  const std::int32_t* axis_counts(std::int64_t t) const { return axis_counts_.data() + t * kLevels; }
 
   // round(4 log2(largest / weight)): by how many levels a weight lifts the thresholds of its list. By comparisons and not by a
   // logarithm, so that every machine agrees.
@@ -69,7 +69,6 @@ class LevelTable {
 
   float top_ = 0.0f;
   std::vector<std::int32_t> counts_;
-  std::vector<std::int32_t> axis_counts_;
 };
 
 }  // namespace greedy

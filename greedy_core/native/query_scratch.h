@@ -11,6 +11,7 @@
 #include "direction_lists.h"
 #include "item_table.h"
 #include "joint_entry.h"
+#include "level_table.h"
 #include "max_heap.h"
 #include "selection_tree.h"
 #include "sum_table.h"
@@ -39,6 +40,7 @@ struct QueryScratch {
   std::vector<std::int32_t> histogram;
   BestCandidates<double> best_by_largest;
 
+  std::vector<ShiftedAxis> shifted;
   SumTable sums;
   std::vector<std::int32_t> sum_keys;
   BestCandidates<std::int32_t> best_by_sum;

@@ -2,8 +2,8 @@
 //
 // All entries with |z_jt| >= tau are read, from both ends of every axis, and an item's estimate is the sum of those that are
 // its own: the inner product but for its small terms. Candidates are chosen in rounds; round r lowers tau until about reads * B_r
-// entries have been read and chooses up to B_r candidates. Rounds do not depend on the budget, which only says where
-// to stop, so candidate sets are nested.
+// entries in favour and as many against have been read, and chooses up to B_r candidates. Rounds do not depend on the
+// budget, which only says where to stop, so candidate sets are nested.
 #pragma once
 
 #include <algorithm>
@@ -18,8 +18,10 @@
 
 namespace greedy {
 
-// Round r chooses candidates up to the first of these, then four times as many, and so on.
-constexpr std::int64_t kFirstRound = 64;
+// The first round chooses up to 256 candidates, every further one four times as many: more rounds would choose too many
+// candidates before much was known of them.
+constexpr std::int64_t kFirstRound = 256;
+constexpr std::int64_t kRoundGrowth = 4;
 
 // Clears the sums however the screening ends.
 struct SumsInUse {
@@ -27,53 +29,66 @@ struct SumsInUse {
   ~SumsInUse() { scratch.sums.end(scratch.candidates, scratch.excluded); }
 };
 
-// For every level, how many entries of all lists lie above it.
-inline std::array<std::int64_t, LevelTable::kLevels> entries_above(const LevelTable& levels, const float* weights,
-                                                                   std::int64_t n_axes, float largest) {
-  std::array<std::int64_t, LevelTable::kLevels> above{};
+// The axes that a query weighs, each with the shift of its levels.
+inline void shift_axes(QueryScratch& scratch, const float* weights, std::int64_t n_axes, float largest) {
+  scratch.shifted.clear();
   for (std::int64_t t = 0; t < n_axes; ++t) {
-    if (weights[t] == 0.0f) continue;
-    const std::int32_t shift = LevelTable::shift(largest, std::fabs(weights[t]));
-    const std::int32_t* counts = levels.axis_counts(t);
-    for (std::int32_t level = shift; level < LevelTable::kLevels; ++level) {
-      above[static_cast<std::size_t>(level)] += counts[level - shift];
-    }
+    const float weight = std::fabs(weights[t]);
+    if (weight == 0.0f) continue;
+    const std::int32_t shift = LevelTable::shift(largest, weight);
+    if (shift < LevelTable::kLevels) scratch.shifted.push_back({static_cast<std::int32_t>(t), shift, weights[t]});
+  }
+}
+
+// The list of an axis that speaks for its items, or the opposite one.
+inline std::int64_t list_of(const ShiftedAxis& axis, bool against) {
+  return 2 * axis.t + ((axis.weight < 0.0f) != against);
+}
+
+// For every level, how many entries of one end of all axes lie above it. Levels from kLevels on are there to add without a limit.
+using LevelCounts = std::array<std::int32_t, 2 * LevelTable::kLevels>;
+
+inline LevelCounts entries_above(const QueryScratch& scratch, const LevelTable& levels, bool against) {
+  LevelCounts above{};
+  for (const ShiftedAxis& axis : scratch.shifted) {
+    const std::int32_t* counts = levels.counts(list_of(axis, against));
+    std::int32_t* from = above.data() + axis.shift;
+    for (std::int32_t level = 0; level < LevelTable::kLevels; ++level) from[level] += counts[level];
   }
   return above;
 }
 
-// Adds the entries between two levels to the sums: what favours an item first, then what speaks against it. Returns how many.
-inline std::int64_t read_levels(QueryScratch& scratch, const DirectionLists& lists, const LevelTable& levels,
-                                const float* weights, std::int64_t n_axes, float largest, std::int32_t from, std::int32_t to) {
-  // The largest sum that can be, n_axes times the largest product, must fit beside the flags.
-  const double unit = static_cast<double>(1 << 28) / (static_cast<double>(n_axes) * levels.top() * largest);
+// The lowest level, from `level` to `limit`, above which no more than `entries` lie; `level` itself in any case.
+inline std::int32_t lower(const LevelCounts& above, std::int32_t level, std::int32_t limit, std::int64_t entries) {
+  while (level < limit && above[static_cast<std::size_t>(level + 1)] <= entries) ++level;
+  return level;
+}
+
+// Adds the entries between two levels of one end of all axes to the sums. Returns how many there were.
+inline std::int64_t read_levels(QueryScratch& scratch, const DirectionLists& lists, const LevelTable& levels, double unit,
+                                bool against, std::int32_t from, std::int32_t to) {
   std::int64_t entries_read = 0;
-  for (const bool against : {false, true}) {
-    for (std::int64_t t = 0; t < n_axes; ++t) {
-      if (weights[t] == 0.0f) continue;
-      const float weight = std::fabs(weights[t]);
-      const std::int32_t shift = LevelTable::shift(largest, weight);
-      if (shift > to) continue;
-      const std::int64_t list = 2 * t + ((weights[t] < 0.0f) != against);
-      const std::int32_t* counts = levels.counts(list);
-      const std::int32_t start = from >= shift ? counts[from - shift] : 0;
-      const std::int32_t n = counts[to - shift] - start;
-      if (n == 0) continue;
-      const std::int64_t at = list * lists.depth + start;
-      const double scale = weight * unit;
-      if (against) {
-        scratch.sums.subtract(lists.ids + at, lists.values + at, n, scale);
-      } else {
-        scratch.sums.add(lists.ids + at, lists.values + at, n, scale);
-      }
-      entries_read += n;
+  for (const ShiftedAxis& axis : scratch.shifted) {
+    if (axis.shift > to) continue;
+    const std::int64_t list = list_of(axis, against);
+    const std::int32_t* counts = levels.counts(list);
+    const std::int32_t start = from >= axis.shift ? counts[from - axis.shift] : 0;
+    const std::int32_t n = counts[to - axis.shift] - start;
+    if (n == 0) continue;
+    const std::int64_t at = list * lists.depth + start;
+    const double scale = std::fabs(axis.weight) * unit;
+    if (against) {
+      scratch.sums.subtract(lists.ids + at, lists.values + at, n, scale);
+    } else {
+      scratch.sums.add(lists.ids + at, lists.values + at, n, scale);
     }
+    entries_read += n;
   }
   return entries_read;
 }
 
-// `reads` entries are read for each candidate of a round. Fewer than `budget` candidates are chosen when fewer items have a
-// positive entry.
+// `reads` entries of each end are read for each candidate of a round. Fewer than `budget` candidates are chosen when fewer items
+// have a positive entry.
 inline std::int64_t screen_sum(QueryScratch& scratch, const DirectionLists& lists, const LevelTable& levels,
                                const float* weights, std::int64_t n_axes, std::int64_t n_items, std::int64_t reads,
                                std::int64_t budget, bool ordered) {
@@ -82,19 +97,25 @@ inline std::int64_t screen_sum(QueryScratch& scratch, const DirectionLists& list
   for (std::int64_t t = 0; t < n_axes; ++t) largest = std::max(largest, std::fabs(weights[t]));
   if (largest == 0.0f || levels.top() == 0.0f) return 0;
 
-  const auto above = entries_above(levels, weights, n_axes, largest);
+  // The largest sum that can be, n_axes times the largest product, must fit beside the flags.
+  const double unit = static_cast<double>(1 << 28) / (static_cast<double>(n_axes) * levels.top() * largest);
+  shift_axes(scratch, weights, n_axes, largest);
+  const LevelCounts in_favour = entries_above(scratch, levels, false), against = entries_above(scratch, levels, true);
   scratch.sums.begin(n_items);
   const SumsInUse cleared_at_the_end{scratch};
   for (std::int32_t j : scratch.excluded) scratch.sums.exclude(j);
+  constexpr std::int32_t kLast = LevelTable::kLevels - 1;
   std::int64_t entries_read = 0;
-  std::int32_t level = -1;
-  for (std::int64_t round = kFirstRound;; round *= 4) {
-    std::int32_t next = std::max(level, 0);
-    while (next + 1 < LevelTable::kLevels && above[static_cast<std::size_t>(next) + 1] <= reads * round) ++next;
-    if (next > level) entries_read += read_levels(scratch, lists, levels, weights, n_axes, largest, level, next);
+  std::int32_t level = -1, level_against = -1;
+  for (std::int64_t round = kFirstRound;; round *= kRoundGrowth) {
+    const std::int32_t next = lower(in_favour, std::max(level, 0), kLast, reads * round);
+    const std::int32_t next_against = lower(against, level_against, next, reads * round);
+    entries_read += read_levels(scratch, lists, levels, unit, false, level, next);
+    entries_read += read_levels(scratch, lists, levels, unit, true, level_against, next_against);
     level = next;
+    level_against = next_against;
     // With everything read there is nothing that a further round could know better.
-    const bool last = budget <= round || level == LevelTable::kLevels - 1;
+    const bool last = budget <= round || (level == kLast && level_against == kLast);
     const std::int64_t goal = last ? budget : round;
     auto& in_sight = scratch.sums.in_sight;
     scratch.sum_keys.resize(in_sight.size());

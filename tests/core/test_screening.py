@@ -88,7 +88,7 @@ def test_an_unordered_screening_is_the_same_set(variant, problem):
     assert sorted(unordered) == sorted(ordered)
 
 
-@given(problems(max_items=150), st.sampled_from([1, 2, 16]))
+@given(problems(max_items=600, max_dims=5), st.sampled_from([1, 2, 16]))
 def test_screening_by_sums_is_the_reference(problem, reads):
     items, query, budget, exclude = problem
     arrays, info = GreedyIndex.build(items).to_arrays()
