@@ -21,7 +21,7 @@ import sys
 from typing import TYPE_CHECKING, Any, ClassVar
 
 import gevent
-from locust import FastHttpUser, LoadTestShape, constant_throughput, events, task
+from locust import FastHttpUser, LoadTestShape, events, task
 
 from loadtests.http.traffic import Mix
 
@@ -44,7 +44,7 @@ def _options(parser: ArgumentParser) -> None:
     parser.add_argument("--scenario", choices=sorted(STAGES), default="steady", help="Which course the load takes.")
     parser.add_argument("--seconds", type=float, default=30.0, help="How long the scenario lasts.")
     parser.add_argument("--most-users", type=int, default=20, help="Users when the scenario is at its height.")
-    parser.add_argument("--pace", type=float, default=20.0, help="Requests per second of each user.")
+    parser.add_argument("--pace", type=float, default=20.0, help="Requests per second of each user, thinking included.")
     parser.add_argument("--halfway", default="", help="A command line to run when half of the time is over.")
 
 
@@ -73,7 +73,7 @@ class Timetable(LoadTestShape):
 
 
 class Caller(FastHttpUser):
-    """Asks for recommendations at its pace, with budgets from the mix."""
+    """Asks for recommendations at about its pace, with budgets from the mix."""
 
     network_timeout = 10.0
     connection_timeout = 10.0
@@ -83,12 +83,10 @@ class Caller(FastHttpUser):
         """Give each user a stream of requests of its own, the same in every run."""
         Caller._seeds += 1
         self._source = random.Random(Caller._seeds)
-        # Users who all start at once would ask in step ever after.
-        gevent.sleep(self._source.random() / self.environment.parsed_options.pace)
 
     def wait_time(self) -> float:
-        """Keep the pace however long an answer took."""
-        return float(constant_throughput(self.environment.parsed_options.pace)(self))
+        """Think for a random time; users with a fixed pace, started together, would ask in step ever after."""
+        return self._source.expovariate(self.environment.parsed_options.pace)
 
     @task
     def recommend(self) -> None:

@@ -14,7 +14,7 @@ from service.metrics import LAYOUT
 from service.settings import Settings
 
 FOLDER = DEPLOY / "kubernetes"
-OVERLAYS = ["demo", "production"]
+OVERLAYS = ["demo", "fetched", "production"]
 # The oldest release that is still supported somewhere, and the newest the validator knows.
 VERSIONS = ["1.28", kubernetes_validate.latest_version()]
 
@@ -38,7 +38,7 @@ def overlay(name):
 
 
 @pytest.mark.parametrize("version", VERSIONS)
-@pytest.mark.parametrize("folder", ["base", "overlays/demo", "overlays/production"])
+@pytest.mark.parametrize("folder", ["base", *(f"overlays/{name}" for name in OVERLAYS)])
 def test_manifests_follow_the_schemas(folder, version):
     for manifest in manifests(folder).values():
         kubernetes_validate.validate(manifest, version, strict=True)
@@ -77,15 +77,15 @@ def test_selectors_find_the_pods(name):
 @pytest.mark.parametrize("name", OVERLAYS)
 def test_pods_are_confined(name):
     pod = overlay(name)["Deployment", "budgetrec"]["spec"]["template"]["spec"]
-    (container,) = pod["containers"]
     assert pod["securityContext"]["runAsNonRoot"] is True
     assert pod["securityContext"]["seccompProfile"] == {"type": "RuntimeDefault"}
     assert pod["automountServiceAccountToken"] is False
-    assert container["securityContext"] == {
-        "allowPrivilegeEscalation": False,
-        "readOnlyRootFilesystem": True,
-        "capabilities": {"drop": ["ALL"]},
-    }
+    for container in (*pod["containers"], *pod.get("initContainers", [])):
+        assert container["securityContext"] == {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
 
 
 @pytest.mark.parametrize("name", OVERLAYS)
@@ -127,8 +127,16 @@ def test_network_policy_lets_callers_and_prometheus_in_and_nothing_out():
     assert {"podSelector": {"matchLabels": {"budgetrec-client": "true"}}} in rule["from"]
 
 
-def test_the_demo_needs_no_volume_claim():
-    everything = overlay("demo")
+@pytest.mark.parametrize("name", ["demo", "fetched"])
+def test_a_model_of_the_pod_s_own_needs_no_volume_claim(name):
+    everything = overlay(name)
     assert ("PersistentVolumeClaim", "budgetrec-models") not in everything
     volumes = everything["Deployment", "budgetrec"]["spec"]["template"]["spec"]["volumes"]
     assert all("emptyDir" in volume for volume in volumes)
+
+
+def test_a_fetched_model_is_served_from_where_it_was_put():
+    pod = overlay("fetched")["Deployment", "budgetrec"]["spec"]["template"]["spec"]
+    (fetch,), (container,) = pod["initContainers"], pod["containers"]
+    assert fetch["args"][-1] == container["args"][-1]
+    assert overlay("fetched")["NetworkPolicy", "budgetrec"]["spec"]["egress"] != []
