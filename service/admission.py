@@ -26,8 +26,8 @@ BATCH = 1
 BATCH_PRESSURE = 2.0
 BATCH_SHED_FRACTION = 0.25
 
-# Below this the pressure is noise, and the arithmetic is skipped.
-CALM = 1e-3
+# Below this not even a batch caller's budget shrinks, and the arithmetic is skipped.
+CALM = 1 / BATCH_PRESSURE
 
 
 class Queue:
@@ -55,7 +55,7 @@ class Queue:
         self._half_life = settings.recovery_seconds
         self._pressure = 0.0
         self._at = 0.0
-        self._calm = self._target / BATCH_PRESSURE
+        self._calm = self._target * CALM
 
     def enter(self, products: int, seconds: float) -> None:
         """Count admitted work."""
@@ -88,7 +88,7 @@ class Queue:
     def pressure(self, now: float) -> float:
         """Return the expected wait over the allowed one: up at once, down with the half-life."""
         instant = self.wait() / self._target
-        if self._pressure > CALM:
+        if self._pressure > 0.0:
             damped = self._pressure * 0.5 ** ((now - self._at) / self._half_life)
             instant = max(instant, damped)
         self._pressure = instant
@@ -96,7 +96,7 @@ class Queue:
         return instant
 
     def is_calm(self) -> bool:
-        """Whether nobody waits and nothing is left of an earlier pressure: then there is nothing to shrink."""
+        """Whether so little waits, and so little is left of an earlier pressure, that no budget would shrink."""
         return self.seconds < self._calm and self._pressure < CALM and not self.lag
 
     def check(self, priority: int) -> None:
