@@ -106,6 +106,7 @@ async def drive(
     latencies, lags = np.zeros(n_arrivals), np.zeros(n_arrivals)
     statuses = np.zeros(n_arrivals, np.int32)
     failures: list[Answer] = []
+    broken: list[Exception] = []
     degraded = 0
     # Not loop.time(): uvloop's is a millisecond coarse and stands still within one turn of the loop.
     start = time.perf_counter() + 0.05
@@ -124,7 +125,10 @@ async def drive(
 
     async def later(seconds: float, action: Callable[[], Awaitable[object]]) -> None:
         await asyncio.sleep(start + seconds - time.perf_counter())
-        await action()
+        try:
+            await action()
+        except Exception as error:  # noqa: BLE001 - the load goes on to its end, and then this is raised
+            broken.append(error)
 
     async with asyncio.TaskGroup() as group:
         for seconds, action in events:
@@ -132,6 +136,8 @@ async def drive(
         due = (start + arrival.seconds for arrival in arrivals)
         await asyncio.to_thread(_ring, due, loop, lambda i: group.create_task(one(i)))
     client.close()
+    if broken:
+        raise broken[0]
     budgets = np.array([arrival.budget for arrival in arrivals])
     return Measured(budgets, latencies, lags, statuses, degraded, failures)
 

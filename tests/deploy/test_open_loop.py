@@ -74,3 +74,14 @@ def test_percentiles_are_per_budget():
     assert set(measured.by_budget()) == {16, 64}
     for values in measured.by_budget().values():
         assert values == sorted(values)
+
+
+def test_an_event_that_fails_is_raised_after_the_last_request():
+    async def fail():
+        raise RuntimeError("the deed could not be done")
+
+    arrivals = [Arrival(i / 100, 64, "/recommend") for i in range(20)]
+    with StubReplica() as replica:
+        with pytest.raises(RuntimeError, match="the deed"):
+            open_loop.run(f"http://127.0.0.1:{replica.port}", arrivals, events=[(0.01, fail)])
+        assert len(replica.requests) == len(arrivals)
