@@ -39,8 +39,8 @@ if TYPE_CHECKING:
 # Recent questions kept for warming up the next model.
 RECENT = 2048
 
-_NO_IDS = np.empty(0, dtype=np.int32)
-_NO_SCORES = np.empty(0, dtype=np.float32)
+# Looking up more ids than this is as long as a long search, and goes to a thread with it.
+MANY_IDS = 500
 
 
 class Work:
@@ -110,7 +110,7 @@ class Engine:
         if work.query is None:
             return self.finish_popular(work)
         products = work.receipt.granted
-        if products <= self.inline_budget:
+        if products <= self.inline_budget and len(ask.exclude) <= MANY_IDS:
             return self.finish(work, self.run(work), inline=True)
         queue = self.admission.threaded
         seconds = self.law.seconds(products)
@@ -148,7 +148,6 @@ class Engine:
         else:
             work.head = b'{"user_id":null,'
             work.query = ask.vector
-            work.excluded = model.excluded(ask.exclude, None)
         if key is not None and key.bucket is not None:
             key.bucket.take(receipt.granted, now)
         return work
@@ -168,8 +167,6 @@ class Engine:
             work.head = b'{"user_id":' + orjson.dumps(user_id) + b","
             if position is not None and model.has_seen and ask.exclude_seen is not False:
                 work.excluded = model.bundle.seen_items(position)
-        if ask.exclude:
-            work.excluded = model.excluded(ask.exclude, work.excluded)
 
     def wish(self, ask: Ask, model: Model, now: float) -> tuple[int, int, str | None]:
         """Turn budget, target recall, deadline and maximum into what was asked, what may be granted, and why less.
@@ -238,6 +235,8 @@ class Engine:
         ask, query = work.ask, work.query
         if query is None:
             raise ValueError("a user without a vector cannot be searched for")
+        if ask.exclude:
+            work.excluded = work.model.excluded(ask.exclude, work.excluded)
         began = perf_counter()
         try:
             result = work.model.index.search(query, ask.top_k, work.receipt.granted, work.excluded)
@@ -271,7 +270,8 @@ class Engine:
         fallback = b'"no_vector"' if known else b'"unknown_user"'
         if work.key is not None and work.key.bucket is not None:
             work.key.bucket.give_back(work.receipt.granted)
-        positions = work.model.popular(work.ask.top_k, work.excluded)
+        excluded = work.model.excluded(work.ask.exclude, work.excluded)
+        positions = work.model.popular(work.ask.top_k, excluded)
         return write_popular(work.head, work.model, positions.tolist(), work.receipt, fallback)
 
     def record(self, granted: int, asked: int, spent: int, search: float, whole: float, handling: float) -> None:
@@ -314,6 +314,8 @@ class Engine:
 
     def run_batch(self, searches: Sequence[Work]) -> dict[int, SearchResult]:
         """Search for all; one call of the kernel for each `top_k` and model."""
+        for work in searches:
+            work.excluded = work.model.excluded(work.ask.exclude, work.excluded)
         results: dict[int, SearchResult] = {}
         groups: dict[tuple[int, int], list[Work]] = {}
         for work in searches:

@@ -24,6 +24,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 from service import errors
 from service.admission import BATCH
 from service.ask import Ask
+from service.engine import MANY_IDS
 from service.errors import ApiError
 from service.hot import HotPath
 
@@ -61,6 +62,7 @@ class Lane:
         self.shell = shell
         self.service = shell.service
         self.engine = shell.service.engine
+        self.enabled = shell.service.settings.lane
         self.hot = HotPath(self.engine)
         self.queue = self.engine.admission.inline
         self.header_limit = shell.service.settings.header_limit
@@ -124,7 +126,7 @@ class Lane:
         except ApiError:
             # ASGI finds the same fault and words it.
             return 0
-        if products > engine.inline_budget:
+        if products > engine.inline_budget or len(ask.exclude) > MANY_IDS:
             return 0
         connection.ask = ask
         # What it will get when its turn comes, not what it asked: budgets shrink before anyone is refused.
@@ -268,7 +270,8 @@ class LaneProtocol(HttpToolsProtocol):
             self.serve()
         cycle = self.cycle
         if (
-            self.url.startswith(PATH)
+            self.lane.enabled
+            and self.url.startswith(PATH)
             and (cycle is None or cycle.response_complete)
             and not self.flow.write_paused
             and self.parser.get_method() == b"GET"

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
 # Items and users that are kept ready; past this a store starts anew, so that a large model cannot fill the memory.
 FRAGMENTS = 65_536
 KNOWN_USERS = 16_384
+POSITIONS = 65_536
 
 
 class KnownUser(NamedTuple):
@@ -51,6 +52,7 @@ class Model:
         self.tail = b',"model":' + orjson.dumps(self.version) + b',"search_us":'
         self._fragments: dict[int, bytes] = {}
         self._users: dict[str, KnownUser] = {}
+        self._positions: dict[str, int | None] = {}
 
     def law(self) -> CostLaw:
         """Return the calibrated cost law, or a guess that the live one soon replaces."""
@@ -66,9 +68,18 @@ class Model:
         """Return the positions of what the caller named, and of what the user has seen. Unknown ids are ignored."""
         if not exclude:
             return seen
-        find = self.bundle.item_position
-        named = np.array([at for item in exclude if (at := find(item)) is not None], dtype=np.int32)
+        named = np.array([at for at in map(self.item_position, exclude) if at is not None], dtype=np.int32)
         return named if seen is None else np.concatenate((named, seen))
+
+    def item_position(self, item_id: str) -> int | None:
+        """Return where an item stands, None if there is no such item; remembered, for callers repeat themselves."""
+        store = self._positions
+        if item_id in store:
+            return store[item_id]
+        if len(store) >= POSITIONS:
+            store.clear()
+        position = store[item_id] = self.bundle.item_position(item_id)
+        return position
 
     def popular(self, top_k: int, excluded: npt.NDArray[np.int32] | None) -> npt.NDArray[np.int32]:
         """Return the most popular items that are not excluded."""

@@ -151,7 +151,10 @@ def id_list(name: str, most: int) -> Callable[[bytes], list[str]]:
     """Return a reader of ids separated by commas; a comma inside an id is written %2C."""
 
     def read(raw: bytes) -> list[str]:
-        ids = [decode(part, name) for part in raw.split(b",") if part]
+        if b"%" in raw or b"+" in raw or not raw.isascii():
+            ids = [decode(part, name) for part in raw.split(b",") if part]
+        else:
+            ids = [part for part in raw.decode("ascii").split(",") if part]
         if len(ids) > most:
             raise invalid(name, f"has {len(ids)} ids", f"at most {most} item ids")
         return ids

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, model_validator
 
 from service.query import LARGEST_BUDGET, LONGEST_DEADLINE_MS
 
@@ -108,7 +108,7 @@ class RecommendRequest(BaseModel):
         None, gt=0, le=LONGEST_DEADLINE_MS, description="Milliseconds the answer may take."
     )
     target_recall: Number | None = Field(None, gt=0, le=1, description="The recall@10 to buy.")
-    exclude: list[Id] = Field([], description="Item ids that must not appear.")
+    exclude: list[str | StrictInt] = Field([], description="Item ids that must not appear.")
     exclude_seen: bool | None = Field(
         None, strict=True, description="Leave out what the user has seen; true when the model knows it."
     )

@@ -207,7 +207,7 @@ def run_worker(settings: Settings, slot: int, listener: socket.socket, run_dir: 
     service = shell.service
     config = uvicorn.Config(
         shell,
-        http=lane_for(shell) if settings.lane else "httptools",
+        http=lane_for(shell),
         loop="uvloop",
         ws="none",
         lifespan="on",

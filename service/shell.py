@@ -14,10 +14,12 @@ from typing import TYPE_CHECKING, Any
 
 from service import errors
 from service.errors import ApiError
+from service.keys import presented_key
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, MutableMapping
 
+    from service.keys import Key
     from service.service import Service
 
     Scope = MutableMapping[str, Any]
@@ -40,6 +42,12 @@ ROUTES = {
     "/docs": "docs",
     "/openapi.json": "docs",
 }
+
+# Answered to anybody; a path that does not exist may be known to anybody too.
+_OPEN = frozenset(("live", "ready", "metrics", "docs", "other"))
+_ADMIN = frozenset(("reload", "rollback"))
+# A call that carries one of these came through a proxy.
+_FORWARDED = frozenset((b"x-forwarded-for", b"forwarded", b"x-real-ip", b"via"))
 
 JSON_TYPE = (b"content-type", b"application/json")
 _SAFE_ID = re.compile(rb"[A-Za-z0-9._:/+=@~-]{1,128}")
@@ -128,14 +136,10 @@ class Shell:
 
         try:
             if self._origins and method == "OPTIONS":
-                await self._preflight(send_with_extra)
-            elif route == "recommend" and method == "GET":
-                service = self.service
-                key = service.authorize(headers)
-                ask = service.ask_recommend(scope["query_string"], headers, arrival)
-                await respond(send_with_extra, 200, await service.engine.answer(ask, key), [JSON_TYPE])
+                await respond(send_with_extra, 204, b"", list(_CORS_ALLOWED))
             else:
-                await self._inner(scope, self._limited(headers, receive), send_with_extra)
+                scope["budgetrec.key"] = self._guard(route, scope)
+                await self._serve(route, scope, receive, send_with_extra)
         except ApiError as error:
             await self.fail(error, headers, send_with_extra)
         except Exception:
@@ -152,10 +156,33 @@ class Shell:
                 microseconds=int((perf_counter() - arrival) * 1e6),
             )
 
+    async def _serve(self, route: str, scope: Scope, receive: Receive, send: Send) -> None:
+        """Answer GET /recommend here, and leave everything else to FastAPI."""
+        headers = scope["headers"]
+        if route == "recommend" and scope["method"] == "GET":
+            ask = self.service.ask_recommend(scope["query_string"], headers, scope["budgetrec.arrival"])
+            body = await self.service.engine.answer(ask, scope["budgetrec.key"])
+            await respond(send, 200, body, [JSON_TYPE])
+        else:
+            await self._inner(scope, self._limited(headers, receive), send)
+
     async def fail(self, error: ApiError, headers: Any, send: Send) -> None:
         """Answer with an error."""
         self.service.failed(error, headers)
         await respond(send, error.status, error.body(), error.headers())
+
+    def _guard(self, route: str, scope: Scope) -> Key | None:
+        """Let the caller pass, before anything of the request is read: 401 or 403 if not."""
+        headers = scope["headers"]
+        if route in _ADMIN:
+            client = scope.get("client")
+            self.service.keyring.check_admin(
+                presented_key(headers),
+                client[0] if client else None,
+                forwarded=any(name in _FORWARDED for name, _ in headers),
+            )
+            return None
+        return None if route in _OPEN else self.service.authorize(headers)
 
     def _limited(self, headers: Any, receive: Receive) -> Receive:
         """Refuse a body that says it is too large, and stop reading one that turns out to be."""
@@ -186,9 +213,6 @@ class Shell:
         if origin not in self._origins:
             return [vary]
         return [(b"access-control-allow-origin", origin), vary, _CORS_EXPOSED]
-
-    async def _preflight(self, send: Send) -> None:
-        await respond(send, 204, b"", list(_CORS_ALLOWED))
 
 
 async def respond(send: Send, status: int, body: bytes, headers: list[tuple[bytes, bytes]]) -> None:

@@ -27,7 +27,6 @@ async def recommend_batch(request: Request, body: BatchRequest) -> Response:
     """
     service = service_of(request)
     headers = request.scope["headers"]
-    key = service.authorize(headers)
     most = service.settings.max_batch
     if len(body.requests) > most:
         raise invalid("requests", f"has {len(body.requests)} entries", f"at most {most} entries")
@@ -37,5 +36,5 @@ async def recommend_batch(request: Request, body: BatchRequest) -> Response:
         ask_of(entry, service, headers, f"requests[{position}].", priority, arrival)
         for position, entry in enumerate(body.requests)
     ]
-    answers = await service.engine.answer_batch(asks, key)
+    answers = await service.engine.answer_batch(asks, request.scope["budgetrec.key"])
     return Response(b'{"results":[' + b",".join(answers) + b"]}", media_type="application/json")

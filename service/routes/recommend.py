@@ -37,9 +37,8 @@ async def recommend(request: Request) -> Response:
     """
     service = service_of(request)
     headers = request.scope["headers"]
-    key = service.authorize(headers)
     ask = service.ask_recommend(request.scope["query_string"], headers, request.scope["budgetrec.arrival"])
-    return Response(await service.engine.answer(ask, key), media_type="application/json")
+    return Response(await service.engine.answer(ask, request.scope["budgetrec.key"]), media_type="application/json")
 
 
 @router.post(
@@ -52,9 +51,8 @@ async def recommend_post(request: Request, body: RecommendRequest) -> Response:
     """Return the best items for a user or for a vector of your own."""
     service = service_of(request)
     headers = request.scope["headers"]
-    key = service.authorize(headers)
     ask = ask_of(body, service, headers, "", read_priority(headers), request.scope["budgetrec.arrival"])
-    return Response(await service.engine.answer(ask, key), media_type="application/json")
+    return Response(await service.engine.answer(ask, request.scope["budgetrec.key"]), media_type="application/json")
 
 
 def ask_of(
@@ -95,7 +93,7 @@ def ask_of(
         top_k=top_k,
         deadline=tightest_deadline(headers, body.deadline_ms),
         target_recall=body.target_recall,
-        exclude=body.exclude,
+        exclude=[item if isinstance(item, str) else str(item) for item in body.exclude],
         exclude_seen=body.exclude_seen,
         priority=priority,
         arrival=arrival,
