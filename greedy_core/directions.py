@@ -7,6 +7,7 @@ and with it how much a few lists say about the whole.
     axes        the paper's: the coordinates that the model happens to have
     principal   eigenvectors of the items' second-moment matrix, and of the queries' if any are given
     sparse      the rotation in which queries and items live on few axes each (quartimax), fitted to samples of both
+    auto        whichever of these a calibration on held-out queries finds best
 """
 
 from __future__ import annotations
@@ -22,8 +23,10 @@ if TYPE_CHECKING:
 
     Matrix: TypeAlias = npt.NDArray[np.float64]
 
-Kind: TypeAlias = Literal["axes", "principal", "sparse"]
-KINDS: tuple[Kind, ...] = get_args(Kind)
+FixedKind: TypeAlias = Literal["axes", "principal", "sparse"]
+Kind: TypeAlias = FixedKind | Literal["auto"]
+FIXED_KINDS: tuple[FixedKind, ...] = get_args(FixedKind)
+KINDS: tuple[Kind, ...] = (*FIXED_KINDS, "auto")
 
 _BLOCK_ROWS = 1 << 16
 _SAMPLE = 20_000
@@ -31,7 +34,7 @@ _ITERATIONS = 60
 _SEED = 20170818
 
 
-def fit_axes(kind: Kind, items: Float32Array, queries: Float32Array | None) -> Float32Array | None:
+def fit_axes(kind: FixedKind, items: Float32Array, queries: Float32Array | None) -> Float32Array | None:
     """Return the axes as rows, (n_axes, n_dims), or None where they are the coordinates."""
     if kind == "axes":
         return None

@@ -9,10 +9,11 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard
 import numpy as np
 
 from greedy_core._kernel import Kernel, build_lists
-from greedy_core.directions import KINDS, fit_axes
+from greedy_core.calibration import choose, hold_out
+from greedy_core.directions import FIXED_KINDS, KINDS, fit_axes
 from greedy_core.embeddings import as_embeddings, own_rows, pad_rows
 from greedy_core.errors import CorruptModelError, InvalidBudgetError, InvalidEmbeddingsError
-from greedy_core.kernel_index import KernelIndex, rows_from, stored_array
+from greedy_core.kernel_index import VARIANTS, KernelIndex, rows_from, stored_array
 from greedy_core.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from greedy_core.directions import Kind
+    from greedy_core.directions import FixedKind, Kind
     from greedy_core.embeddings import Float32Array
     from greedy_core.kernel_index import Variant
 
@@ -55,15 +56,16 @@ class GreedyIndex(KernelIndex):
         *,
         directions: str,
         max_budget: int,
+        variant: Variant,
         reads: int,
     ) -> None:
         """Use `build` or `load`."""
-        variant: Variant = "sum" if directions == "sparse" else "threshold"
         super().__init__(Kernel(rows, n_dims, *lists, axes, max_budget, reads), rows, n_dims, variant)
         self._lists = lists
         self._axes = axes
         self._directions = directions
         self._max_budget = max_budget
+        self._own_variant: Variant = variant
         self._reads = reads
 
     @property
@@ -75,6 +77,29 @@ class GreedyIndex(KernelIndex):
     def directions(self) -> str:
         """Which kind of directions the lists belong to."""
         return self._directions
+
+    @property
+    def screening(self) -> str:
+        """How this index screens unless a search says otherwise."""
+        return f"sum of {self._reads} reads" if self._own_variant == "sum" else self._own_variant
+
+    @property
+    def reads_per_candidate(self) -> int:
+        """How many entries screening by sums reads for each candidate; 1 for the paper's rule, which reads few more."""
+        return self._reads if self._own_variant == "sum" else 1
+
+    def screened_by(self, variant: Variant, reads: int = READS) -> GreedyIndex:
+        """Return the same index, sharing all arrays, with another way of screening for its own."""
+        return GreedyIndex(
+            self._rows,
+            self._n_dims,
+            self._lists,
+            self._axes,
+            directions=self._directions,
+            max_budget=self._max_budget,
+            variant=variant,
+            reads=reads,
+        )
 
     @property
     def nbytes(self) -> int:
@@ -102,19 +127,54 @@ class GreedyIndex(KernelIndex):
         if not _is_count(max_budget):
             raise InvalidBudgetError(f"max_budget must be a whole number from 1, but {max_budget!r} was given.")
         vectors = as_embeddings(items, name="items")
-        n_items, n_dims = vectors.shape
+        n_dims = vectors.shape[1]
         users = None if queries is None else as_embeddings(queries, name="queries")
         if users is not None and users.shape[1] != n_dims:
             raise InvalidEmbeddingsError(
                 f"items have {n_dims} dimensions and queries {users.shape[1]}; both must come from the same model."
             )
-        axes = fit_axes(directions, vectors, users)
-        depth = list_depth(n_items, int(max_budget))
-        lists = _build_lists(vectors, axes, depth, threads or os.cpu_count() or 1, show=progress)
-        padded = None if axes is None else pad_rows(axes)
+        workers = threads or os.cpu_count() or 1
+        if directions == "auto":
+            return cls._build_auto(vectors, users, int(max_budget), workers, show=progress)
+        return cls._build(own_rows(vectors), vectors, users, directions, int(max_budget), workers, show=progress)
+
+    @classmethod
+    def _build(
+        cls,
+        rows: Float32Array,
+        vectors: Float32Array,
+        queries: Float32Array | None,
+        directions: FixedKind,
+        max_budget: int,
+        threads: int,
+        *,
+        show: bool,
+    ) -> Self:
+        axes = fit_axes(directions, vectors, queries)
+        lists = _build_lists(vectors, axes, list_depth(len(vectors), max_budget), threads, show=show)
         return cls(
-            own_rows(vectors), n_dims, lists, padded, directions=directions, max_budget=int(max_budget), reads=READS
+            rows,
+            vectors.shape[1],
+            lists,
+            None if axes is None else pad_rows(axes),
+            directions=directions,
+            max_budget=max_budget,
+            variant="sum" if directions == "sparse" else "threshold",
+            reads=READS,
         )
+
+    @classmethod
+    def _build_auto(
+        cls, vectors: Float32Array, queries: Float32Array | None, max_budget: int, threads: int, *, show: bool
+    ) -> Self:
+        """Build every kind of directions worth having, and keep what calibration finds best."""
+        fitted, held_out = hold_out(vectors if queries is None else queries)
+        rows = own_rows(vectors)
+        known = None if queries is None else fitted
+        indexes = [cls._build(rows, vectors, known, kind, max_budget, threads, show=show) for kind in FIXED_KINDS]
+        chosen = choose(indexes, held_out)
+        assert isinstance(chosen, cls)  # noqa: S101 - one of those above
+        return chosen
 
     def to_arrays(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
         """Return what `from_arrays` needs: named arrays, and a description that JSON can hold."""
@@ -123,7 +183,7 @@ class GreedyIndex(KernelIndex):
         if self._axes is not None:
             arrays["axes"] = self._axes
         info = {"n_dims": self._n_dims, "directions": self._directions, "max_budget": self._max_budget}
-        return arrays, {**info, "reads": self._reads}
+        return arrays, {**info, "variant": self._own_variant, "reads": self._reads}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], info: Mapping[str, Any]) -> Self:
@@ -136,10 +196,16 @@ class GreedyIndex(KernelIndex):
         axes = stored_array(arrays, "axes", np.float32) if "axes" in arrays else None
         n_axes = n_dims if axes is None else len(axes)
         directions, max_budget, reads = info.get("directions"), info.get("max_budget"), info.get("reads", READS)
-        if not isinstance(directions, str) or not _is_count(max_budget) or not _is_count(reads):
+        variant = info.get("variant", "threshold")
+        if (
+            not isinstance(directions, str)
+            or variant not in VARIANTS
+            or not _is_count(max_budget)
+            or not _is_count(reads)
+        ):
             raise CorruptModelError(
-                f"the index says directions {directions!r}, max_budget {max_budget!r} and reads {reads!r}; "
-                "write the model again."
+                f"the index says directions {directions!r}, max_budget {max_budget!r}, variant {variant!r} and "
+                f"reads {reads!r}; write the model again."
             )
         if ids.shape != values.shape or ids.shape != (2 * n_axes, list_depth(len(rows), max_budget)):
             raise CorruptModelError(
@@ -150,7 +216,16 @@ class GreedyIndex(KernelIndex):
             raise CorruptModelError(
                 f"axes of shape {axes.shape} are not unit vectors like the rows; write the model again."
             )
-        index = cls(rows, n_dims, (ids, values), axes, directions=directions, max_budget=max_budget, reads=reads)
+        index = cls(
+            rows,
+            n_dims,
+            (ids, values),
+            axes,
+            directions=directions,
+            max_budget=max_budget,
+            variant=variant,
+            reads=reads,
+        )
         bad = index._kernel.first_bad_list()
         if bad >= 0:
             raise CorruptModelError(

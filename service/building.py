@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
+from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+import numpy as np
+
 from greedy_core import GreedyIndex, bundle
+from greedy_core.calibration import calibrate, hold_out
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
     from pathlib import Path
 
-    import numpy as np
     import numpy.typing as npt
 
     from greedy_core.bundle import Bundle
@@ -27,7 +30,7 @@ def build_bundle(
     user_ids: Iterable[object] | None = None,
     titles: Iterable[str | None] | None = None,
     seen: tuple[npt.NDArray[np.int64], npt.NDArray[np.int32]] | None = None,
-    directions: Kind = "principal",
+    directions: Kind = "auto",
     max_budget: int = 4096,
     metadata: Mapping[str, Any] | None = None,
     version: str | None = None,
@@ -35,10 +38,19 @@ def build_bundle(
     threads: int | None = None,
     progress: bool = False,
 ) -> Bundle:
-    """Index the items, calibrate the index on the users if that is possible, and write the bundle."""
+    """Index the items, calibrate the index on users that it was not fitted to, and write the bundle.
+
+    Users without a vector (rows of NaN) take no part in either. Without users there is nothing to calibrate on.
+    """
+    known = None if users is None else users[np.isfinite(users).all(axis=1)]
+    fitted, held_out = (None, None) if known is None or len(known) == 0 else hold_out(known)
+    start = perf_counter()
     index = GreedyIndex.build(
-        items, queries=users, directions=directions, max_budget=max_budget, threads=threads, progress=progress
+        items, queries=fitted, directions=directions, max_budget=max_budget, threads=threads, progress=progress
     )
+    calibration = None
+    if calibrated and held_out is not None:
+        calibration = calibrate(index, held_out, seconds=perf_counter() - start, progress=progress).to_dict()
     return bundle.write(
         path,
         index=index,
@@ -47,12 +59,7 @@ def build_bundle(
         user_ids=user_ids,
         titles=titles,
         seen=seen,
-        calibration=calibrate(index, users) if calibrated else None,
+        calibration=calibration,
         metadata=metadata,
         version=version,
     )
-
-
-def calibrate(index: GreedyIndex, users: Float32Array | None) -> dict[str, Any] | None:  # noqa: ARG001
-    """Return the curve budget -> recall, latency of an index, or None: this release does not measure one yet."""
-    return None

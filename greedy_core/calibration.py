@@ -1,0 +1,262 @@
+"""Calibration: what a budget buys and what it costs, measured on the model itself.
+
+    users ──► hold_out ──┬──► the rest: fit directions ──► index
+                         └──► held out: calibrate(index) ──► Calibration: budget -> recall@10, prec@5, time
+
+The held-out queries are searched exactly once and with every candidate configuration at every budget of the grid, so
+the curve is the model's own and comes with its standard error. `budget_for_recall` and `budget_for_time` read it.
+"""
+
+from __future__ import annotations
+
+import math
+import os
+import time
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+
+from greedy_core.errors import CalibrationError
+from greedy_core.progress import progress_bar
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping, Sequence
+
+    import numpy.typing as npt
+
+    from greedy_core.embeddings import Float32Array
+    from greedy_core.index import GreedyIndex
+
+BUDGETS = (8, 16, 32, 64, 128, 256, 512, 1024, 2048, 4096)
+# The paper counts a hit when a returned item is among the true top 20.
+_TRUTH = 20
+_LEAST, _MOST = 64, 1000
+_SEED = 1997
+
+
+@dataclass(frozen=True)
+class Point:
+    """What one budget buys and costs.
+
+    standard_error  of recall_at_10, over the sampled queries
+    products        inner products spent, on average
+    seconds         of a search, from Python, one thread
+    best            the screening with the highest recall at this budget, of those compared
+    """
+
+    budget: int
+    recall_at_10: float
+    standard_error: float
+    prec_at_5: float
+    products: float
+    seconds: float
+    seconds_per_product: float
+    best: str
+
+
+@dataclass(frozen=True)
+class Calibration:
+    """The curve of one index, budgets ascending, and how it was measured. Recall never falls along it."""
+
+    points: tuple[Point, ...]
+    sample_size: int
+    directions: str
+    screening: str
+
+    def __post_init__(self) -> None:
+        if not self.points:
+            raise CalibrationError("a calibration needs at least one point; measure it on an index with more items.")
+
+    def recall_at(self, budget: int) -> float:
+        """Return the calibrated recall@10 of a budget, interpolated in its logarithm."""
+        budgets = [point.budget for point in self.points]
+        return float(
+            np.interp(math.log(max(budget, 1)), np.log(budgets), [point.recall_at_10 for point in self.points])
+        )
+
+    def budget_for_recall(self, recall: float) -> int:
+        """Return the smallest budget whose calibrated recall@10 reaches `recall`. CalibrationError if none does."""
+        for before, point in zip((None, *self.points), self.points, strict=False):
+            if point.recall_at_10 < recall:
+                continue
+            if before is None:
+                return point.budget
+            share = (recall - before.recall_at_10) / (point.recall_at_10 - before.recall_at_10)
+            low, high = math.log(before.budget), math.log(point.budget)
+            return min(math.ceil(math.exp(low + share * (high - low)) - 1e-9), point.budget)
+        last = self.points[-1]
+        raise CalibrationError(
+            f"no calibrated budget reaches a recall of {recall:g}; the largest, {last.budget}, reaches "
+            f"{last.recall_at_10:.3f}; ask for less, or for an exact answer by a budget for all items."
+        )
+
+    def budget_for_time(self, microseconds: float) -> int:
+        """Return the largest budget whose search takes no longer. CalibrationError if even the smallest does."""
+        seconds = microseconds / 1e6
+        if self.points[0].seconds > seconds:
+            raise CalibrationError(
+                f"no calibrated budget is searched within {microseconds:g} us; the smallest, {self.points[0].budget}, "
+                f"takes {self.points[0].seconds * 1e6:.0f} us."
+            )
+        best = self.points[0].budget
+        for before, point in zip(self.points, self.points[1:], strict=False):
+            if point.seconds <= seconds:
+                best = max(best, point.budget)
+            elif before.seconds <= seconds:
+                share = (seconds - before.seconds) / (point.seconds - before.seconds)
+                best = max(best, int(before.budget + share * (point.budget - before.budget) + 1e-6))
+        return best
+
+    def to_dict(self) -> dict[str, Any]:
+        """Return what JSON can hold."""
+        return asdict(self)
+
+    @classmethod
+    def from_dict(cls, stored: Mapping[str, Any]) -> Calibration:
+        """Return the calibration that `to_dict` described."""
+        try:
+            points = tuple(Point(**point) for point in stored["points"])
+            return cls(points, stored["sample_size"], stored["directions"], stored["screening"])
+        except (KeyError, TypeError) as reason:
+            raise CalibrationError(f"this is no calibration: {reason}; build the model again.") from None
+
+
+def hold_out(queries: Float32Array) -> tuple[Float32Array, Float32Array]:
+    """Return the queries to fit directions to, and others to calibrate on: at most 1,000 and at most a tenth."""
+    rows = np.random.default_rng(_SEED).permutation(len(queries))
+    n = min(_MOST, len(queries) // 10)
+    if n < _LEAST:
+        # Too few to do without any: then the curve is measured on what was fitted.
+        return queries, queries
+    held = np.zeros(len(queries), dtype=bool)
+    held[rows[:n]] = True
+    return queries[~held], queries[held]
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One configuration on the sample: for each budget the recall and precision of each query."""
+
+    index: GreedyIndex
+    recalls: npt.NDArray[np.float64]  # (n_budgets, n_queries)
+    precisions: npt.NDArray[np.float64]
+
+    @property
+    def mean(self) -> float:
+        """The recall over all budgets: the area under the curve, on the logarithm of the budget."""
+        return float(self.recalls.mean())
+
+
+def calibrate(
+    index: GreedyIndex, queries: Float32Array, *, seconds: float | None = None, progress: bool = False
+) -> Calibration:
+    """Measure an index on queries that its directions were not fitted to.
+
+    Takes about `seconds` at most (a sample of the queries is used), but has at least 64 queries. The configurations
+    compared are this index's own and the other screenings that its lists allow.
+    """
+    sample = _sample(index, queries, seconds)
+    budgets = _budgets(index)
+    truth = true_top(index, sample)
+    others = [other for other in screenings(index) if other.screening != index.screening]
+    with progress_bar("calibrating", len(others) + 2, show=progress) as advance:
+        own = try_out(index, sample, truth, budgets)
+        advance(1)
+        trials = [own]
+        for other in others:
+            trials.append(try_out(other, sample, truth, budgets))
+            advance(1)
+        times = [_seconds_per_search(index, sample, budget) for budget in budgets]
+        advance(1)
+    # Candidate sets are nested, so recall cannot fall with the budget; the mean of a sample may, by rounding.
+    recalls = np.maximum.accumulate(own.recalls.mean(axis=1))
+    points = []
+    for i, budget in enumerate(budgets):
+        best = max(trials, key=lambda trial: trial.recalls[i].mean())
+        products = min(budget, index.n_items)
+        points.append(
+            Point(
+                budget=budget,
+                recall_at_10=round(float(recalls[i]), 5),
+                standard_error=round(float(own.recalls[i].std() / math.sqrt(len(sample))), 5),
+                prec_at_5=round(float(own.precisions[i].mean()), 5),
+                products=products,
+                seconds=times[i],
+                seconds_per_product=times[i] / products,
+                best=best.index.screening,
+            )
+        )
+    return Calibration(tuple(points), len(sample), index.directions, index.screening)
+
+
+def choose(indexes: Sequence[GreedyIndex], queries: Float32Array) -> GreedyIndex:
+    """Return the index, of these and their other screenings, that serves these queries best.
+
+    The cheapest reading that reaches a recall@10 of 0.90 at a budget of 64 and of 0.98 at 256 wins, the higher recall
+    deciding between equals; where none does, the highest recall over all budgets.
+    """
+    sample = queries[:_MOST]
+    budgets = _budgets(indexes[0])
+    truth = true_top(indexes[0], sample)
+    trials = [try_out(other, sample, truth, budgets) for index in indexes for other in screenings(index)]
+    goals = [(i, goal) for i, budget in enumerate(budgets) if (goal := {64: 0.90, 256: 0.98}.get(budget)) is not None]
+    good = [trial for trial in trials if all(trial.recalls[i].mean() >= goal for i, goal in goals)]
+    if good:
+        cheapest = min(trial.index.reads_per_candidate for trial in good)
+        trials = [trial for trial in good if trial.index.reads_per_candidate == cheapest]
+    return max(trials, key=lambda trial: trial.mean).index
+
+
+def screenings(index: GreedyIndex) -> list[GreedyIndex]:
+    """Return the index with each way of screening that is worth comparing; the lists are shared."""
+    return [index.screened_by("threshold"), *(index.screened_by("sum", reads) for reads in (4, 16, 64))]
+
+
+def true_top(index: GreedyIndex, queries: Float32Array) -> list[npt.NDArray[np.int32]]:
+    """Return the exact best items of every query."""
+    results = index.search_batch(queries, top_k=_TRUTH, budget=index.n_items, threads=os.cpu_count() or 1)
+    return [result.ids for result in results]
+
+
+def try_out(
+    index: GreedyIndex, queries: Float32Array, truth: list[npt.NDArray[np.int32]], budgets: Sequence[int]
+) -> Trial:
+    """Search all queries at all budgets and compare with the truth."""
+    recalls, precisions = np.empty((len(budgets), len(queries))), np.empty((len(budgets), len(queries)))
+    for i, budget in enumerate(budgets):
+        results = index.search_batch(queries, top_k=10, budget=budget, threads=os.cpu_count() or 1)
+        for q, (result, best) in enumerate(zip(results, truth, strict=True)):
+            recalls[i, q] = np.isin(best[:10], result.ids).sum() / min(10, len(best))
+            precisions[i, q] = np.isin(result.ids[:5], best).sum() / min(5, len(best))
+    return Trial(index, recalls, precisions)
+
+
+def _budgets(index: GreedyIndex) -> list[int]:
+    fitting = [budget for budget in BUDGETS if budget <= min(index.max_budget, index.n_items)]
+    return fitting or [min(index.max_budget, index.n_items)]
+
+
+def _sample(index: GreedyIndex, queries: Float32Array, seconds: float | None) -> Float32Array:
+    """Return as many of the queries as an exact search can have in a third of the time."""
+    if len(queries) == 0:
+        raise CalibrationError("there are no queries to calibrate on; give users.")
+    n = min(len(queries), _MOST)
+    if seconds is not None and n > _LEAST:
+        start = time.perf_counter()
+        true_top(index, queries[:8])
+        each = (time.perf_counter() - start) / 8
+        n = max(_LEAST, min(n, int(seconds / 3 / max(each, 1e-9))))
+    return queries[np.sort(np.random.default_rng(_SEED).permutation(len(queries))[:n])]
+
+
+def _seconds_per_search(index: GreedyIndex, queries: Float32Array, budget: int) -> float:
+    """Return the mean time of a search in the best of three rounds over some of the queries."""
+    few = queries[:100]
+    best = math.inf
+    for _ in range(3):
+        start = time.perf_counter()
+        for query in few:
+            index.search(query, budget=budget)
+        best = min(best, (time.perf_counter() - start) / len(few))
+    return best

@@ -1,0 +1,161 @@
+"""Calibration: known answers from a made-up curve, and a real one that holds on other queries."""
+
+from dataclasses import replace
+
+import numpy as np
+import pytest
+
+from greedy_core import CalibrationError, GreedyIndex
+from greedy_core.calibration import Calibration, Point, calibrate, choose, hold_out, screenings, true_top, try_out
+
+
+def curve(**columns):
+    names = ("budget", "recall_at_10", "seconds")
+    rows = zip(*(columns[name] for name in names), strict=True)
+    points = tuple(
+        Point(budget, recall, 0.01, recall, budget, seconds, seconds / budget, "threshold")
+        for budget, recall, seconds in rows
+    )
+    return Calibration(points, 100, "axes", "threshold")
+
+
+CURVE = curve(budget=[16, 64, 256], recall_at_10=[0.5, 0.9, 0.98], seconds=[10e-6, 20e-6, 60e-6])
+
+
+@pytest.mark.parametrize(("recall", "budget"), [(0.0, 16), (0.5, 16), (0.7, 32), (0.9, 64), (0.94, 128), (0.98, 256)])
+def test_the_budget_for_a_recall(recall, budget):
+    assert CURVE.budget_for_recall(recall) == budget
+    assert CURVE.recall_at(budget) >= recall - 1e-9
+
+
+def test_a_recall_out_of_reach_is_refused_with_what_can_be_had():
+    with pytest.raises(
+        CalibrationError, match=r"no calibrated budget reaches a recall of 0.99; the largest, 256, reaches"
+    ):
+        CURVE.budget_for_recall(0.99)
+
+
+@pytest.mark.parametrize(("microseconds", "budget"), [(10, 16), (15, 40), (20, 64), (40, 160), (60, 256), (1e6, 256)])
+def test_the_budget_for_a_time(microseconds, budget):
+    assert CURVE.budget_for_time(microseconds) == budget
+
+
+def test_a_time_out_of_reach_is_refused_with_what_can_be_had():
+    with pytest.raises(CalibrationError, match="the smallest, 16, takes 10 us"):
+        CURVE.budget_for_time(9)
+
+
+def test_recall_outside_of_the_grid_is_that_of_its_ends():
+    assert (CURVE.recall_at(1), CURVE.recall_at(10**9)) == (0.5, 0.98)
+
+
+def test_a_calibration_survives_json():
+    assert Calibration.from_dict(CURVE.to_dict()) == CURVE
+
+
+@pytest.mark.parametrize("stored", [{}, {"points": []}, {"points": [{"budget": 1}]}, {"points": [1]}])
+def test_what_is_no_calibration_is_refused(stored):
+    with pytest.raises(CalibrationError):
+        Calibration.from_dict(stored)
+
+
+@pytest.fixture(scope="module")
+def model():
+    """Items and users of a few topics each, so that directions matter."""
+    rng = np.random.default_rng(4)
+    topics = rng.normal(size=(24, 24))
+    items = (rng.exponential(size=(4000, 24)) * (rng.random((4000, 24)) < 0.1)) @ topics
+    users = (rng.exponential(size=(3000, 24)) * (rng.random((3000, 24)) < 0.15)) @ topics
+    return items.astype(np.float32), users.astype(np.float32)
+
+
+def test_held_out_queries_are_not_fitted():
+    users = np.arange(6000, dtype=np.float32).reshape(3000, 2)
+    fitted, held = hold_out(users)
+    assert (len(fitted), len(held)) == (2700, 300)
+    assert not {row.tobytes() for row in fitted} & {row.tobytes() for row in held}
+    assert hold_out(users)[1].tobytes() == held.tobytes()
+
+
+def test_a_few_queries_are_used_for_both():
+    few = np.ones((50, 3), dtype=np.float32)
+    assert all(len(part) == 50 for part in hold_out(few))
+
+
+def test_the_curve_holds_on_other_queries(model):
+    items, users = model
+    index = GreedyIndex.build(items, queries=users[:1500], directions="principal", max_budget=1000)
+    measured = calibrate(index, users[1500:2250])
+    assert [point.budget for point in measured.points] == [8, 16, 32, 64, 128, 256, 512]
+    assert measured.sample_size == 750
+    recalls = [point.recall_at_10 for point in measured.points]
+    assert recalls == sorted(recalls)
+    others = users[2250:]
+    again = try_out(index, others, true_top(index, others), [64]).recalls.mean()
+    point = next(point for point in measured.points if point.budget == 64)
+    assert 0 < point.standard_error < 0.05
+    # Two samples of 750, four standard errors of their difference.
+    assert abs(again - point.recall_at_10) < 4 * np.hypot(point.standard_error, point.standard_error)
+
+
+def test_every_point_is_measured(model):
+    items, users = model
+    index = GreedyIndex.build(items, directions="sparse", max_budget=300)
+    measured = calibrate(index, users[:200], seconds=0.001)
+    assert measured.sample_size == 64
+    names = {other.screening for other in screenings(index)}
+    for point in measured.points:
+        assert point.seconds > 0
+        assert point.seconds_per_product == pytest.approx(point.seconds / point.products)
+        assert 0 <= point.prec_at_5 <= 1
+        assert point.best in names
+    assert (measured.directions, measured.screening) == ("sparse", "sum of 16 reads")
+
+
+def test_auto_keeps_what_the_calibration_finds_best(model):
+    items, users = model
+    auto = GreedyIndex.build(items, queries=users, directions="auto", max_budget=500)
+    _, held = hold_out(users)
+    truth = true_top(auto, held)
+    budgets = [16, 64, 256]
+    axes = GreedyIndex.build(items, queries=users, directions="axes", max_budget=500)
+    assert try_out(auto, held, truth, budgets).mean > try_out(axes, held, truth, budgets).mean
+    assert auto.directions in ("principal", "sparse")
+
+
+def test_the_choice_is_the_cheapest_that_is_good_enough(model):
+    items, users = model
+    index = GreedyIndex.build(items, queries=users, directions="sparse", max_budget=500)
+    chosen = choose([index], users[:300])
+    trials = {
+        other.screening: try_out(other, users[:300], true_top(index, users[:300]), [64, 256]).recalls.mean(axis=1)
+        for other in screenings(index)
+    }
+    good = [name for name, (at_64, at_256) in trials.items() if at_64 >= 0.9 and at_256 >= 0.98]
+    assert good, "the example is too hard to tell"
+    assert chosen.screening == good[0]
+
+
+def test_other_screenings_share_the_arrays(model):
+    items, _ = model
+    index = GreedyIndex.build(items, directions="sparse")
+    other = index.screened_by("threshold")
+    assert other.to_arrays()[0]["list_ids"] is index.to_arrays()[0]["list_ids"]
+    assert (other.screening, index.screening) == ("threshold", "sum of 16 reads")
+
+
+def test_an_index_without_queries_is_not_calibrated(model):
+    items, users = model
+    with pytest.raises(CalibrationError, match="give users"):
+        calibrate(GreedyIndex.build(items), users[:0])
+
+
+def test_one_item_is_enough():
+    index = GreedyIndex.build(np.ones((1, 2)))
+    measured = calibrate(index, np.ones((3, 2), dtype=np.float32))
+    assert [(point.budget, point.recall_at_10) for point in measured.points] == [(1, 1.0)]
+
+
+def test_a_calibration_has_points():
+    with pytest.raises(CalibrationError, match="at least one point"):
+        replace(CURVE, points=())
