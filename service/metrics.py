@@ -177,9 +177,11 @@ class Metrics:
         for head, merge, templates in _TEMPLATES:
             lines.append(head)
             column = values[merge]
-            for prefix, cells in templates:
-                total = sum(column[cell] for cell in cells) if len(cells) > 1 else column[cells[0]]
-                lines.append(prefix + (str(int(total)) if total.is_integer() else repr(total)))
+            total = 0.0
+            for prefix, cell, running in templates:
+                # Buckets and the count that follows them are running totals; everything else is a cell.
+                total = total + column[cell] if running == _NEXT else column[cell] if running == _FIRST else total
+                lines.append(prefix + _text(column[cell] if running == _ALONE else total))
         lines.append(f"# HELP {_INFO_NAME} The model being served.\n# TYPE {_INFO_NAME} gauge")
         lines.extend(
             f'{_INFO_NAME}{{version="{_escape(version)}"}} 1'
@@ -193,31 +195,38 @@ def _escape(text: str) -> str:
     return text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n")
 
 
-def _templates() -> list[tuple[str, str, list[tuple[str, tuple[int, ...]]]]]:
-    """Lay out the text once: per family its head, how rows merge, and per line its prefix and the cells it adds up."""
-    families: list[tuple[str, str, list[tuple[str, tuple[int, ...]]]]] = []
+def _text(value: float) -> str:
+    return str(int(value)) if value.is_integer() else repr(value)
+
+
+# How a line's number comes about: its cell, the begin of a running total, the next of it, or the total as it stands.
+_ALONE, _FIRST, _NEXT, _TOTAL = range(4)
+
+
+def _templates() -> list[tuple[str, str, list[tuple[str, int, int]]]]:
+    """Lay out the text once: per family its head, how rows merge, and per line its prefix, cell and kind."""
+    families: list[tuple[str, str, list[tuple[str, int, int]]]] = []
     for family in LAYOUT.families:
         head = f"# HELP {family.name} {family.help}\n# TYPE {family.name} {family.kind}"
-        lines: list[tuple[str, tuple[int, ...]]] = []
+        lines: list[tuple[str, int, int]] = []
         names = [label for label, _ in family.labels]
         for values in family.combinations():
             first = LAYOUT.at(family.name, *values)
             pairs = [f'{name}="{value}"' for name, value in zip(names, values, strict=True)]
+            labels = "{" + ",".join(pairs) + "}" if pairs else ""
             if family.name == "budgetrec_products_spent_total":
                 # The sum of the histogram, under the name that rates are taken of.
                 first = LAYOUT.at("budgetrec_spent_products") + _PRODUCTS_SUM
             if family.kind != "histogram":
-                labels = "{" + ",".join(pairs) + "}" if pairs else ""
-                lines.append((f"{family.name}{labels} ", (first,)))
+                lines.append((f"{family.name}{labels} ", first, _ALONE))
                 continue
-            for i, bound in enumerate((*family.bounds, float("inf"))):
-                text = "+Inf" if bound == float("inf") else repr(bound)
-                labels = ",".join([*pairs, f'le="{text}"'])
-                lines.append((f"{family.name}_bucket{{{labels}}} ", tuple(range(first, first + i + 1))))
-            labels = "{" + ",".join(pairs) + "}" if pairs else ""
-            buckets = len(family.bounds) + 1
-            lines.append((f"{family.name}_sum{labels} ", (first + buckets,)))
-            lines.append((f"{family.name}_count{labels} ", tuple(range(first, first + buckets))))
+            bounds = [*map(repr, family.bounds), "+Inf"]
+            for place, bound in enumerate(bounds):
+                bucket = ",".join([*pairs, f'le="{bound}"'])
+                kind = _NEXT if place else _FIRST
+                lines.append((f"{family.name}_bucket{{{bucket}}} ", first + place, kind))
+            lines.append((f"{family.name}_count{labels} ", first, _TOTAL))
+            lines.append((f"{family.name}_sum{labels} ", first + len(bounds), _ALONE))
         families.append((head, family.merge, lines))
     return families
 

@@ -52,7 +52,7 @@ class Model:
         self.tail = b',"model":' + orjson.dumps(self.version) + b',"search_us":'
         self._fragments: dict[int, bytes] = {}
         self._users: dict[str, KnownUser] = {}
-        self._positions: dict[str, int | None] = {}
+        self._positions: dict[str, int] = {}
 
     def law(self) -> CostLaw:
         """Return the calibrated cost law, or a guess that the live one soon replaces."""
@@ -68,17 +68,24 @@ class Model:
         """Return the positions of what the caller named, and of what the user has seen. Unknown ids are ignored."""
         if not exclude:
             return seen
-        named = np.array([at for at in map(self.item_position, exclude) if at is not None], dtype=np.int32)
+        found = list(map(self._positions.get, exclude))
+        if None in found:
+            found = list(map(self._item_position, exclude))
+        named = np.array(found, dtype=np.int32)
+        if -1 in found:
+            named = named[named >= 0]
         return named if seen is None else np.concatenate((named, seen))
 
-    def item_position(self, item_id: str) -> int | None:
-        """Return where an item stands, None if there is no such item; remembered, for callers repeat themselves."""
+    def _item_position(self, item_id: str) -> int:
+        """Return where an item stands, -1 if there is no such item; remembered, for callers repeat themselves."""
         store = self._positions
-        if item_id in store:
-            return store[item_id]
-        if len(store) >= POSITIONS:
-            store.clear()
-        position = store[item_id] = self.bundle.item_position(item_id)
+        position = store.get(item_id)
+        if position is None:
+            found = self.bundle.item_position(item_id)
+            position = -1 if found is None else found
+            if len(store) >= POSITIONS:
+                store.clear()
+            store[item_id] = position
         return position
 
     def popular(self, top_k: int, excluded: npt.NDArray[np.int32] | None) -> npt.NDArray[np.int32]:
