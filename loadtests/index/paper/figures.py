@@ -142,11 +142,15 @@ def _panel(axis: Axes, results: list[Result], metric: str, *, limit: float | Non
     for name in dict.fromkeys(r.curve for r in results):
         own = [r for r in results if r.curve == name]
         points = frontier(own, metric, "speedup_over_paper_naive")
+        measured = len(points)
+        if limit is not None:
+            points.append((0.0, points[-1][1]))  # whoever is that good when fast can be as good when slow
         colour, marker, line = STYLES[name]
         ours = name.startswith("ours")
         axis.plot(
             [at for at, _ in points],
             [100 * good for _, good in points],
+            markevery=slice(0, measured),
             color=colour, marker=marker, linestyle=line, label=name,
             markersize=6 if ours else 4, linewidth=2.0 if ours or name == GREEDY else 1.4,
         )  # fmt: skip
