@@ -1,0 +1,112 @@
+"""The measuring: the whole grid roughly, then the promising settings side by side."""
+
+from __future__ import annotations
+
+import gc
+import time
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+import numpy as np
+from rich.console import Console
+from rich.progress import track as rich_track
+
+from loadtests.index import measure
+from loadtests.index.peers.frontier import Point, promising
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Sequence
+
+    from numpy.typing import NDArray
+
+    from loadtests.index.peers.contestants import Contestant, Setting
+
+    Floats = NDArray[np.float32]
+    Ints = NDArray[np.int32]
+
+# A recall that nobody asks for: such settings are not measured twice.
+USELESS_RECALL = 0.6
+
+
+def track(sequence: Sequence[Any], what: str) -> Iterable[Any]:
+    """Go through it with a bar, where there is a terminal to draw one."""
+    console = Console(stderr=True)
+    return rich_track(sequence, what, transient=True, console=console, disable=not console.is_terminal)
+
+
+class Entry(NamedTuple):
+    """A setting with the contestant it belongs to."""
+
+    contestant: Contestant
+    setting: Setting
+
+    def point(self, recall: float, seconds: float) -> Point:
+        """Return what was measured."""
+        return Point(self.contestant.family, self.contestant.name, self.setting.label, recall, seconds)
+
+
+def passed(setting: Setting, queries: Floats) -> Floats:
+    """Return the seconds of each query, one after the other."""
+    setting.prepare()
+    search, clock = setting.search, time.perf_counter
+    seconds = []
+    for query in queries:
+        start = clock()
+        search(query)
+        seconds.append(clock() - start)
+    return np.array(seconds)
+
+
+def side_by_side(settings: Sequence[Setting], queries: Floats, rounds: int) -> list[float]:
+    """Return the mean over the queries of each query's best of `rounds`.
+
+    Settings take turns in every round. A best per query, not per round: others use these cores as well, and a slow
+    contestant would hardly ever have a round to itself.
+    """
+    best = [np.full(len(queries), np.inf) for _ in settings]
+    gc.collect()
+    gc.disable()
+    try:
+        for setting in settings:
+            passed(setting, queries[:20])
+        for _ in track(range(rounds), "side by side"):
+            for number, setting in enumerate(settings):
+                np.minimum(best[number], passed(setting, queries), out=best[number])
+    finally:
+        gc.enable()
+    return [float(seconds.mean()) for seconds in best]
+
+
+def recall(setting: Setting, queries: Floats, truth: Ints) -> float:
+    """Return the setting's mean recall@10."""
+    setting.prepare()
+    return measure.recall_at_10([np.asarray(setting.ids(setting.search(query))) for query in queries], truth)
+
+
+def race(
+    contestants: Sequence[Contestant], queries: Floats, truth: Ints, *, rounds: int, exact_seconds: float
+) -> list[Point]:
+    """Return the points of every family's envelope and those near it, measured well.
+
+    First the whole grid roughly, on a fifth of the queries; what is slower than an exact scan or far from its family's
+    envelope is dropped. Then the rest, in `rounds` rounds.
+    """
+    few = slice(0, max(20, len(queries) // 5))
+    rough: dict[str, list[tuple[Point, Entry]]] = {}
+    entries = [Entry(contestant, setting) for contestant in contestants for setting in contestant.settings]
+    for entry in track(entries, "the whole grid"):
+        seconds = float(np.median(passed(entry.setting, queries[:10])))
+        if seconds < exact_seconds:
+            timed = np.minimum(passed(entry.setting, queries[few]), passed(entry.setting, queries[few]))
+            found = recall(entry.setting, queries[few], truth[few])
+            point = entry.point(found, float(timed.mean()))
+            rough.setdefault(entry.contestant.family, []).append((point, entry))
+    kept = []
+    for measured in rough.values():
+        useful = [point for point, _ in measured if point.recall >= USELESS_RECALL]
+        wanted = set(promising(useful))
+        # A family that never gets anywhere is shown where it ends.
+        wanted |= {max((point for point, _ in measured), key=lambda point: point.recall)}
+        kept += [entry for point, entry in measured if point in wanted]
+    times = side_by_side([entry.setting for entry in kept], queries, rounds)
+    recalls = [recall(entry.setting, queries, truth) for entry in track(kept, "recall")]
+    return [entry.point(*numbers) for entry, *numbers in zip(kept, recalls, times, strict=True)]
