@@ -106,6 +106,12 @@ class RunDir:
         """Remove the report of a worker that is gone."""
         (self.path / f"worker-{slot}").unlink(missing_ok=True)
 
+    def clear(self) -> None:
+        """Forget an earlier run: its decisions, reports and counts are not this one's."""
+        for path in self.path.iterdir():
+            if path.name in {"metrics", "model.json", "verified"} or path.name.startswith("worker-"):
+                path.unlink(missing_ok=True)
+
     def _replace(self, path: Path, text: str) -> None:
         temporary = path.with_name(f".{path.name}.{self.slot}.tmp")
         temporary.write_text(text, encoding="utf-8")

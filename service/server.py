@@ -28,6 +28,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from service import logs
+from service.settings import unknown_variables
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -46,6 +47,8 @@ _PR_SET_PDEATHSIG = 1
 def serve(settings: Settings) -> int:
     """Serve until SIGTERM or SIGINT; return the exit status: 0 if every worker ended within the grace period."""
     logs.configure(settings)
+    for name in unknown_variables():
+        logs.logger().warning("unknown setting ignored", variable=name)
     listener = bind(settings)
     own = settings.run_dir is None
     run_dir = Path(tempfile.mkdtemp(prefix="budgetrec-")) if settings.run_dir is None else settings.run_dir
@@ -78,15 +81,17 @@ class Supervisor:
     """Keeps the workers alive. Single-threaded and without an event loop, so that forking is safe."""
 
     def __init__(self, settings: Settings, listener: socket.socket, run_dir: Path) -> None:
-        # Imported after the port is bound: it takes most of a second.
+        # Imported after the port is bound, for it takes most of a second, and before the fork, so that a worker that
+        # has to be replaced is there at once and shares the code's memory.
+        import service.app  # noqa: PLC0415
+        import service.lane  # noqa: F401, PLC0415
         from service.metrics import Metrics  # noqa: PLC0415
         from service.rundir import RunDir  # noqa: PLC0415
 
         self._settings = settings
         self._listener = listener
         self._run_dir = RunDir(run_dir)
-        for slot in self._run_dir.reports():
-            self._run_dir.forget(slot)
+        self._run_dir.clear()
         self._metrics = Metrics(slots=settings.workers, path=self._run_dir.metrics)
         self._slots: dict[int, int] = {}
         self._started: dict[int, float] = {}
@@ -105,6 +110,9 @@ class Supervisor:
             pid=os.getpid(),
             models=str(self._settings.models),
         )
+        # What is loaded by now lives as long as the processes; collectors that leave it alone leave its pages shared.
+        gc.collect()
+        gc.freeze()
         for slot in range(self._settings.workers):
             self._start(slot)
         while True:

@@ -27,6 +27,12 @@ PREFIX = "BUDGETREC_"
 DEFAULT_MODELS = Path("models")
 
 
+def unknown_variables() -> list[str]:
+    """Return the environment variables that look like settings and are none: typing errors, most likely."""
+    known = {PREFIX + name.upper() for name in Settings.model_fields} | {SETTINGS_FILE_VARIABLE}
+    return sorted(name for name in os.environ if name.startswith(PREFIX) and name not in known)
+
+
 class Settings(BaseSettings):
     """The settings of one service; immutable once made."""
 

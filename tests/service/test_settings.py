@@ -4,7 +4,7 @@ import annotated_types
 import pytest
 from pydantic import ValidationError
 
-from service.settings import Settings
+from service.settings import Settings, unknown_variables
 
 
 @pytest.fixture(autouse=True)
@@ -73,6 +73,12 @@ def test_a_file_that_is_not_there(monkeypatch, tmp_path):
     monkeypatch.setenv("BUDGETREC_SETTINGS_FILE", str(tmp_path / "none"))
     with pytest.raises(FileNotFoundError, match="BUDGETREC_SETTINGS_FILE"):
         Settings()
+
+
+def test_variables_that_are_no_settings_are_found(monkeypatch):
+    monkeypatch.setenv("BUDGETREC_DEFUALT_BUDGET", "64")
+    monkeypatch.setenv("BUDGETREC_DEFAULT_BUDGET", "64")
+    assert unknown_variables() == ["BUDGETREC_DEFUALT_BUDGET"]
 
 
 def test_printing_shows_everything_but_keys():
