@@ -8,7 +8,7 @@ import pytest
 from loadtests.index import datasets, measure
 from loadtests.index.peers import __main__ as command
 from loadtests.index.peers import libraries, race, report
-from loadtests.index.peers.contestants import EXACT, OURS, Contestant, Ours, Setting, exact_scan
+from loadtests.index.peers.contestants import AS_BUILT, EXACT, OURS, Contestant, Ours, Setting, exact_scan
 from loadtests.index.peers.frontier import Point, envelope, promising, seconds_at, verdicts
 
 
@@ -58,9 +58,10 @@ def test_the_verdict_divides_our_time_by_the_best_peers():
         *points(OURS, (0.9, 10), (0.96, 20)),
         *points("slow", (0.99, 100)),
         *points("fast", (0.9, 25)),
+        *points("not a peer", (0.99, 1)),
         *points(EXACT, (1.0, 1000)),
     ]
-    low, middle, high = verdicts(measured, OURS, EXACT, levels=(0.9, 0.96, 0.99))
+    low, middle, high = verdicts(measured, OURS, EXACT, aside=["not a peer"], levels=(0.9, 0.96, 0.99))
     assert (low.peer, low.ratio, low.times_exact) == ("fast", pytest.approx(0.4), pytest.approx(100))
     # What "fast" cannot reach is the turn of "slow"; families are not mixed into one.
     assert (middle.peer, middle.ratio) == ("slow", pytest.approx(0.2))
@@ -91,7 +92,7 @@ def test_the_exact_scan_finds_everything(tiny):
 def test_our_labels_say_what_is_searched(ours, tiny):
     names = [contestant.name for contestant in ours.contestants()]
     assert len(set(names)) == len(names)
-    assert sum(name.endswith("as built") for name in names) == 1
+    assert names[-1] == AS_BUILT
     for contestant in ours.contestants():
         for setting in contestant.settings:
             index, budget, variant = ours.searched(setting.label)
@@ -109,7 +110,7 @@ def test_the_race_measures_every_family(ours, tiny):
     )
     contestants = [*ours.contestants(), poor, state]
     measured = race.race(contestants, tiny.queries, truth, rounds=1, exact_seconds=float("inf"))
-    assert {point.family for point in measured} == {OURS, "poor", "state"}
+    assert {point.family for point in measured} == {OURS, AS_BUILT, "poor", "state"}
     assert max(point.recall for point in measured if point.family == OURS) > 0.9
     assert all(point.seconds > 0 for point in measured)
     assert prepared
@@ -190,13 +191,13 @@ def test_a_run_ends_in_tables_a_plot_and_results(run, tmp_path):
     run = json.loads(json.dumps(run))
     (tmp_path / "peers-tiny.json").write_text(json.dumps(run))
     page = tmp_path / "RESULTS.md"
-    page.write_text(f"above\n{report.BEGIN}\nold\n{report.END}\nbelow\n")
+    page.write_text(f"above\n{report.BEGIN}\nwhat was here\n{report.END}\nbelow\n")
     for _ in range(2):
         assert report.write_results(tmp_path, page) == 1
     text = page.read_text()
     assert text.startswith("above\n")
     assert text.endswith("below\n")
-    assert "old" not in text
+    assert "what was here" not in text
     assert text.count("### gaussian-600x8") == 1
     assert "none gets there" in text
     report.plot(run, tmp_path / "plot.png")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Collection, Iterable, Sequence
 
 LEVELS = (0.80, 0.90, 0.95, 0.99)
 
@@ -68,13 +68,15 @@ def seconds_at(points: Iterable[Point], level: float) -> float | None:
     return min([reached[0].seconds, *lines])
 
 
-def verdicts(points: Sequence[Point], ours: str, exact: str, levels: Sequence[float] = LEVELS) -> list[Verdict]:
-    """Return for each level our time and that of the fastest other family; the exact scan is no peer."""
+def verdicts(
+    points: Sequence[Point], ours: str, exact: str, aside: Collection[str] = (), levels: Sequence[float] = LEVELS
+) -> list[Verdict]:
+    """Return for each level our time and that of the fastest peer: not the exact scan, nor a family set aside."""
     (exact_seconds,) = (point.seconds for point in points if point.family == exact)
     families = {name: [point for point in points if point.family == name] for name in {p.family for p in points}}
     answer = []
     for level in levels:
-        times = {name: seconds_at(own, level) for name, own in families.items() if name not in (ours, exact)}
+        times = {name: seconds_at(own, level) for name, own in families.items() if name not in {ours, exact, *aside}}
         there = {name: seconds for name, seconds in times.items() if seconds is not None}
         best = min(there, key=there.__getitem__, default=None)
         own = seconds_at(families.get(ours, []), level)

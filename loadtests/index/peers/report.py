@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 from rich.table import Table
 
-from loadtests.index.peers.contestants import EXACT, OURS
+from loadtests.index.peers.contestants import AS_BUILT, EXACT, OURS
 from loadtests.index.peers.frontier import LEVELS, Point, envelope, seconds_at, verdicts
 
 mpl.use("Agg")
@@ -27,7 +27,7 @@ BEGIN, END = "<!-- tables: python -m loadtests.index.peers --results -->", "<!--
 
 def judged(run: dict[str, Any]) -> list[Verdict]:
     """Return the verdicts of a run that came from its JSON."""
-    return verdicts(points_of(run), OURS, EXACT)
+    return verdicts(points_of(run), OURS, EXACT, aside=[AS_BUILT])
 
 
 def points_of(run: dict[str, Any]) -> list[Point]:
@@ -38,10 +38,10 @@ def points_of(run: dict[str, Any]) -> list[Point]:
 def families_of(points: Sequence[Point]) -> list[str]:
     """Return the families, ours first, then by their time at the highest level they reach."""
 
-    def rank(name: str) -> tuple[bool, float, float]:
+    def rank(name: str) -> tuple[bool, bool, float, float]:
         own = [point for point in points if point.family == name]
         reached = max((level for level in LEVELS if seconds_at(own, level) is not None), default=0.0)
-        return name != OURS, -reached, seconds_at(own, reached) or 0.0
+        return name != OURS, name != AS_BUILT, -reached, seconds_at(own, reached) or 0.0
 
     return sorted({point.family for point in points} - {EXACT}, key=rank)
 
@@ -139,9 +139,10 @@ def remarks(run: dict[str, Any]) -> list[str]:
 def plot(run: dict[str, Any], path: Path) -> None:
     """Draw every family's envelope, recall@10 against time."""
     points = points_of(run)
-    figure, axis = plt.subplots(figsize=(9, 5.5))
+    figure, axis = plt.subplots(figsize=(10, 5.5))
     colours = plt.get_cmap("tab10").colors
-    for place, family in enumerate(families_of(points)):
+    shown = [family for family in families_of(points) if family != AS_BUILT]
+    for place, family in enumerate(shown):
         best = envelope(point for point in points if point.family == family)
         ours = family == OURS
         axis.plot(
@@ -153,6 +154,7 @@ def plot(run: dict[str, Any], path: Path) -> None:
             color="black" if ours else colours[(place - 1) % len(colours)],
             label=family,
             zorder=3 if ours else 2,
+            clip_on=False,
         )
     axis.axvline(run["exact_seconds"] * 1e6, color="grey", linestyle="--", linewidth=1, label=EXACT)
     for level in LEVELS:
@@ -167,7 +169,7 @@ def plot(run: dict[str, Any], path: Path) -> None:
     axis.set_yticks([0.2, 0.4, 0.6, 0.7, 0.8, 0.9, 0.95, 0.99, 1.0])
     axis.set_ylim(max(0.0, min(0.6, *(point.recall for point in points)) - 0.02), 1.0)
     axis.grid(axis="x", which="both", alpha=0.2)
-    axis.legend(fontsize=8, loc="lower right")
+    axis.legend(fontsize=8, loc="upper left", bbox_to_anchor=(1.01, 1.0))
     figure.tight_layout()
     figure.savefig(path, dpi=130)
     plt.close(figure)
