@@ -10,7 +10,7 @@ service does not swing.
 
 from __future__ import annotations
 
-from statistics import median
+from collections import deque
 from typing import TYPE_CHECKING
 
 from service import errors
@@ -29,6 +29,9 @@ BATCH_SHED_FRACTION = 0.25
 # Below this not even a batch caller's budget shrinks, and the arithmetic is skipped.
 CALM = 1 / BATCH_PRESSURE
 
+# Waiting that nobody counted is believed when this many requests in a row report it.
+FEW = 8
+
 
 class Queue:
     """Admitted work of one kind that is not yet done, and the pressure it makes.
@@ -37,17 +40,17 @@ class Queue:
     """
 
     __slots__ = (
-        "_at", "_calm", "_floors", "_half_life", "_lags", "_pressure", "_shed", "_target", "_threads", "lag",
-        "products", "requests", "seconds",
+        "_at", "_calm", "_floors", "_half_life", "_pressure", "_shed", "_target", "_threads", "_unseen",
+        "_waits", "products", "requests", "seconds",
     )  # fmt: skip
 
     def __init__(self, settings: Settings, *, threads: int = 0) -> None:
         self.products = 0
         self.requests = 0
         self.seconds = 0.0
-        self.lag = 0.0
-        self._lags: list[float] = []
         self._threads = threads
+        self._waits: deque[float] = deque([0.0], maxlen=FEW)
+        self._unseen = 0.0
         self._target = settings.overload_wait_ms / 1000
         shed = settings.shed_wait_ms / 1000
         self._shed = (shed, shed * BATCH_SHED_FRACTION)
@@ -73,17 +76,17 @@ class Queue:
     def wait(self) -> float:
         """Seconds that work admitted now is expected to wait; what the threads are at does not wait any more."""
         if not self._threads:
-            return self.seconds + self.lag
+            return self.seconds + self._unseen
         waiting = self.requests - self._threads
         return self.seconds * waiting / self.requests / self._threads if waiting > 0 else 0.0
 
-    def note_lag(self, lag: float) -> None:
-        """Note how late the event loop ran a timer.
+    def note_wait(self, waited: float) -> None:
+        """Note that a request has waited where nobody counted it: in the event loop's own queue.
 
-        Work that waits unseen. The median of three ignores a single hiccup.
+        Only what all of the last few have waited counts, so that a single hiccup is no overload.
         """
-        self._lags = [*self._lags[-2:], lag]
-        self.lag = median(self._lags) if len(self._lags) == 3 else 0.0
+        self._waits.append(waited)
+        self._unseen = min(self._waits)
 
     def pressure(self, now: float) -> float:
         """Return the expected wait over the allowed one: up at once, down with the half-life."""
@@ -97,7 +100,7 @@ class Queue:
 
     def is_calm(self) -> bool:
         """Whether so little waits, and so little is left of an earlier pressure, that no budget would shrink."""
-        return self.seconds < self._calm and self._pressure < CALM and not self.lag
+        return self.seconds + self._unseen < self._calm and self._pressure < CALM
 
     def check(self, priority: int) -> None:
         """Raise the 503 if work of this class would wait too long even with small budgets."""

@@ -300,6 +300,8 @@ class LaneProtocol(HttpToolsProtocol):
     def on_message_complete(self) -> None:
         """End a request."""
         if not self._in_lane:
+            # From here on a request waits for us; before, we waited for its body.
+            self.scope["budgetrec.arrival"] = perf_counter()  # type: ignore[typeddict-unknown-key]
             super().on_message_complete()
 
     # ---- bytes out

@@ -125,17 +125,13 @@ class Service:
     # ---- between requests
 
     async def _tick(self) -> None:
-        """Keep the gauges, the cost law and the loop's lag current."""
+        """Keep the gauges and the cost law current."""
         engine, metrics = self.engine, self.metrics
         row, admission = metrics.row, engine.admission
         ticks = 0
         while True:
-            expected = perf_counter() + TICK_SECONDS
             await asyncio.sleep(TICK_SECONDS)
             now = perf_counter()
-            if not self.settings.lane:
-                # The lane sees its queue; without it, work waits unseen in the loop, and only the loop's lag tells.
-                admission.inline.note_lag(max(0.0, now - expected))
             row[metrics.queued_products] = admission.products()
             row[metrics.in_flight] = admission.requests()
             metrics.set("budgetrec_pressure", admission.pressure(now))

@@ -114,8 +114,10 @@ class Shell:
         await send({"type": "lifespan.shutdown.complete"})
 
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
-        arrival = perf_counter()
-        scope["budgetrec.arrival"] = arrival
+        now = perf_counter()
+        # The lane's protocol knows when the request was complete; other servers leave it to us.
+        arrival = scope.setdefault("budgetrec.arrival", now)
+        self.service.engine.admission.inline.note_wait(now - arrival)
         headers = scope["headers"]
         path, method = scope["path"], scope["method"]
         route = ROUTES.get(path, "other")

@@ -112,18 +112,19 @@ def equal_recall(bundle: Bundle) -> tuple[Path, int, float, float]:
         graph.init_index(max_elements=bundle.n_items, ef_construction=200, M=16)
         graph.add_items(np.ascontiguousarray(bundle.index.items), num_threads=os.cpu_count() or 1)
         graph.save_index(str(path))
-    best = (0.0, EFS[-1])
+    reached_by: dict[int, float] = {}
     for ef in EFS:
         graph.set_ef(ef)
         found = []
         for query, known in asked:
             labels, _ = graph.knn_query(query, k=min(TOP_K + len(known), bundle.n_items), num_threads=1)
             found.append(set([at for at in labels[0].tolist() if at not in set(known.tolist())][:TOP_K]))
-        reached = recall(found, truth)
-        best = max(best, (reached, -ef))
-        if reached >= ours:
-            return path, ef, reached, ours
-    return path, abs(best[1]), best[0], ours
+        reached_by[ef] = recall(found, truth)
+        if reached_by[ef] >= ours:
+            return path, ef, reached_by[ef], ours
+    # It cannot: then the quickest of those that come within a hundredth of its best.
+    ef = next(ef for ef in EFS if reached_by[ef] >= max(reached_by.values()) - 0.01)
+    return path, ef, reached_by[ef], ours
 
 
 def start(name: str, command: list[str], port: int, folder: Path, query: str, **environment: str) -> Contender:
@@ -281,7 +282,7 @@ def table(name: str, result: dict[str, Any], memory: dict[str, float] | None) ->
         )
     note = f"hnswlib: M 16, ef {result['ef']}"
     if result["recall"]["FastAPI + hnswlib"] < result["recall"]["service"]:
-        note += ", the best of all tried; it does not reach our recall here"
+        note += ", within 0.01 of the best of all tried (up to 800); it does not reach our recall here"
     lines += ["", note + "."]
     if memory:
         lines.append(

@@ -90,10 +90,15 @@ def test_what_runs_in_a_thread_does_not_wait():
     assert queue.wait() == pytest.approx(0.04)
 
 
-def test_one_hiccup_of_the_loop_is_no_overload(queue):
-    for lag in (0.0, 0.5, 0.0):
-        queue.note_lag(lag)
+def test_waiting_that_nobody_counted(queue):
+    for _ in range(7):
+        queue.note_wait(0.04)
     assert queue.is_calm()
-    for lag in (0.05, 0.05, 0.05):
-        queue.note_lag(lag)
-    assert queue.shrink(256, INTERACTIVE, 0.0) < 256
+    queue.note_wait(0.0)
+    for _ in range(8):
+        queue.note_wait(0.04)
+    assert queue.shrink(256, INTERACTIVE, 0.0) == 64
+    with pytest.raises(ApiError):
+        queue.check(BATCH)
+    queue.note_wait(0.0)
+    queue.check(BATCH)

@@ -13,19 +13,24 @@ BUDGET = 8000
 FLOORS = {"interactive": 50, "batch": 20}
 
 
+SETTINGS = {
+    "inline_ms": 100,
+    "overload_wait_ms": 2,
+    "shed_wait_ms": 60,
+    "recovery_seconds": 0.3,
+    "interactive_floor": FLOORS["interactive"],
+    "batch_floor": FLOORS["batch"],
+}
+
+
 @pytest.fixture(scope="module")
-def busy(tmp_path_factory):
-    path = tmp_path_factory.mktemp("busy")
-    model = write_model(path / "m", n_items=50_000, max_budget=BUDGET)
-    settings = {
-        "inline_ms": 100,
-        "overload_wait_ms": 2,
-        "shed_wait_ms": 60,
-        "recovery_seconds": 0.3,
-        "interactive_floor": FLOORS["interactive"],
-        "batch_floor": FLOORS["batch"],
-    }
-    with server(model.path, path / "log", **settings) as running:
+def heavy(tmp_path_factory):
+    return write_model(tmp_path_factory.mktemp("busy") / "m", n_items=50_000, max_budget=BUDGET)
+
+
+@pytest.fixture(scope="module")
+def busy(heavy):
+    with server(heavy.path, heavy.path.parent / "log", **SETTINGS) as running:
         yield running
 
 
@@ -108,6 +113,15 @@ def test_budgets_shrink_health_answers_and_it_recovers(busy):
     assert busy.metric('budgetrec_degraded_total{reason="overload"}') >= len(shrunk)
     poll(lambda: recovered(busy), "the full budget again")
     assert busy.metric("budgetrec_queued_products") == 0
+
+
+def test_without_the_lane_too(heavy, tmp_path):
+    with server(heavy.path, tmp_path / "log", lane=False, **SETTINGS) as running:
+        answers, health = asyncio.run(burst(running.port, 150, 6, 0.1))
+        assert {status for status, *_ in answers} <= {200, 503}
+        assert any(body.get("degraded") for _, _, body in answers)
+        assert {status for status, *_ in health} == {200}
+        poll(lambda: recovered(running), "the full budget again")
 
 
 def test_batch_callers_shrink_more_and_are_refused_first(busy):
