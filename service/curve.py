@@ -1,10 +1,12 @@
-"""The calibrated curve of a model: budget -> recall, latency. The only place that knows how a bundle stores it."""
+"""The calibrated curve of a model as the service reads it: recall -> budget, and where the live cost law starts."""
 
 from __future__ import annotations
 
-import math
+from dataclasses import asdict
 from typing import TYPE_CHECKING, Any
 
+from greedy_core import CalibrationError
+from greedy_core.calibration import Calibration
 from service.cost import DEFAULT_A, CostLaw
 
 if TYPE_CHECKING:
@@ -12,66 +14,41 @@ if TYPE_CHECKING:
 
 
 class Curve:
-    """Budgets in ascending order with what they buy. Interpolates in the logarithm of the budget."""
+    """What each budget buys, budgets ascending."""
 
-    def __init__(self, points: list[dict[str, float]], details: dict[str, Any]) -> None:
-        self.points = points
-        self.details = details
+    def __init__(self, calibration: Calibration) -> None:
+        self._calibration = calibration
 
     @classmethod
-    def read(cls, calibration: Mapping[str, Any] | None) -> Curve | None:
-        """Read a bundle's calibration; None if it has none or no usable point."""
-        if not calibration:
-            return None
-        points: list[dict[str, float]] = []
-        for point in calibration.get("points", ()):
-            budget, recall = point.get("budget"), point.get("recall_at_10")
-            if isinstance(budget, int) and budget > 0 and isinstance(recall, int | float) and 0 <= recall <= 1:
-                points.append({key: value for key, value in point.items() if isinstance(value, int | float)})
-        if not points:
-            return None
-        points.sort(key=lambda point: point["budget"])
-        details = {key: value for key, value in calibration.items() if key != "points"}
-        return cls(points, details)
+    def read(cls, stored: Mapping[str, Any] | None) -> Curve | None:
+        """Read what a bundle stores; None if it was built without, CalibrationError if it makes no sense."""
+        return cls(Calibration.from_dict(stored)) if stored else None
+
+    @property
+    def points(self) -> list[dict[str, Any]]:
+        """The measured points, as JSON holds them."""
+        return [asdict(point) for point in self._calibration.points]
+
+    @property
+    def details(self) -> dict[str, Any]:
+        """How the curve was measured."""
+        return {name: value for name, value in self._calibration.to_dict().items() if name != "points"}
 
     def budget_for(self, recall: float) -> int | None:
         """Return the smallest budget whose calibrated recall reaches `recall`, None if no calibrated budget does."""
-        before: dict[str, float] | None = None
-        for point in self.points:
-            if point["recall_at_10"] >= recall:
-                if before is None or point["recall_at_10"] == before["recall_at_10"]:
-                    return int(point["budget"])
-                share = (recall - before["recall_at_10"]) / (point["recall_at_10"] - before["recall_at_10"])
-                low, high = math.log(before["budget"]), math.log(point["budget"])
-                return min(math.ceil(math.exp(low + share * (high - low)) - 1e-9), int(point["budget"]))
-            before = point
-        return None
+        try:
+            return self._calibration.budget_for_recall(recall)
+        except CalibrationError:
+            return None
 
     def recall_at(self, budget: int) -> float:
         """Return the calibrated recall@10 at a budget."""
-        before: dict[str, float] | None = None
-        for point in self.points:
-            if point["budget"] >= budget:
-                if before is None:
-                    return point["recall_at_10"]
-                low, high = math.log(before["budget"]), math.log(point["budget"])
-                share = (math.log(budget) - low) / (high - low)
-                return before["recall_at_10"] + share * (point["recall_at_10"] - before["recall_at_10"])
-            before = point
-        return self.points[-1]["recall_at_10"]
+        return self._calibration.recall_at(budget)
 
-    def law(self) -> CostLaw | None:
-        """Return the cost law the calibration measured, as the start of the live one; None if it has no times."""
-        timed = [
-            (point["budget"], point["budget"] * point["seconds_per_product"])
-            for point in self.points
-            if point.get("seconds_per_product", 0) > 0
-        ]
-        if not timed:
-            return None
-        (small, quick), (large, slow) = timed[0], timed[-1]
-        if large > small and slow > quick:
-            return CostLaw(
-                DEFAULT_A + max(0.0, quick - (slow - quick) / (large - small) * small), (slow - quick) / (large - small)
-            )
-        return CostLaw(DEFAULT_A, slow / large)
+    def law(self) -> CostLaw:
+        """Return the line through the smallest and the largest calibrated budget, and the handling of a request."""
+        first, last = self._calibration.points[0], self._calibration.points[-1]
+        if last.budget == first.budget or last.seconds <= first.seconds:
+            return CostLaw(DEFAULT_A, last.seconds_per_product)
+        b = (last.seconds - first.seconds) / (last.budget - first.budget)
+        return CostLaw(DEFAULT_A + max(0.0, first.seconds - b * first.budget), b)

@@ -56,7 +56,7 @@ class Model:
 
     def law(self) -> CostLaw:
         """Return the calibrated cost law, or a guess that the live one soon replaces."""
-        return (self.curve.law() if self.curve else None) or CostLaw(DEFAULT_A, DEFAULT_B)
+        return self.curve.law() if self.curve else CostLaw(DEFAULT_A, DEFAULT_B)
 
     def reachable(self, budget: int) -> int:
         """Lower a budget that the index cannot spend: past its lists, but short of scoring every item."""

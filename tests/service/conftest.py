@@ -14,15 +14,28 @@ N_ITEMS, N_USERS, N_DIMS = 2000, 200, 16
 LONG_ID = "l" * 1000
 STRANGE_IDS = ["a/b", "ünï ©ode", "with space", "comma,inside", 'quote"and\\slash', "&=?#%", LONG_ID, "日本"]
 
-CALIBRATION = {
-    "points": [
-        {"budget": 16, "recall_at_10": 0.50, "prec_at_5": 0.6, "products": 16, "seconds_per_product": 2e-7},
-        {"budget": 64, "recall_at_10": 0.75, "prec_at_5": 0.8, "products": 64, "seconds_per_product": 2e-7},
-        {"budget": 256, "recall_at_10": 0.90, "prec_at_5": 0.9, "products": 256, "seconds_per_product": 2e-7},
-        {"budget": 1024, "recall_at_10": 0.99, "prec_at_5": 1.0, "products": 1024, "seconds_per_product": 2e-7},
-    ],
-    "sample_size": 500,
-}
+RECALLS = {16: 0.50, 64: 0.75, 256: 0.90, 1024: 0.99}
+
+
+def calibration(factor=1.0):
+    """Return a made-up curve; a factor below 1 makes it a worse one."""
+    points = [
+        {
+            "budget": budget,
+            "recall_at_10": recall * factor,
+            "standard_error": 0.01,
+            "prec_at_5": recall * factor,
+            "products": budget,
+            "seconds": budget * 2e-7,
+            "seconds_per_product": 2e-7,
+            "best": "threshold",
+        }
+        for budget, recall in RECALLS.items()
+    ]
+    return {"points": points, "sample_size": 500, "directions": "principal", "screening": "threshold"}
+
+
+CALIBRATION = calibration()
 
 
 def write_model(path, *, seed=0, n_items=N_ITEMS, calibration=CALIBRATION, max_budget=512, seen=True, titles=True):
@@ -58,8 +71,7 @@ def versions(tmp_path_factory, model):
     path = tmp_path_factory.mktemp("versions")
     shutil.copytree(model.path, path / "v1")
     write_model(path / "v2", seed=2)
-    poor = {"points": [point | {"recall_at_10": point["recall_at_10"] * 0.8} for point in CALIBRATION["points"]]}
-    write_model(path / "poor", seed=3, calibration=poor)
+    write_model(path / "poor", seed=3, calibration=calibration(0.8))
     write_model(path / "corrupt", seed=4)
     victim = max((path / "corrupt").glob("*.npy"), key=lambda file: file.stat().st_size)
     damaged = bytearray(victim.read_bytes())

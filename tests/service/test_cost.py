@@ -3,6 +3,7 @@
 import numpy as np
 import pytest
 
+from greedy_core import CalibrationError
 from service.cost import CostLaw, CostMeter
 from service.curve import Curve
 from tests.service.conftest import CALIBRATION
@@ -97,12 +98,15 @@ class TestCurve:
     def test_the_law_of_the_calibration(self):
         assert self.curve.law().b == pytest.approx(2e-7)
 
-    @pytest.mark.parametrize("none", [None, {}, {"points": []}, {"points": [{"budget": 0, "recall_at_10": 0.5}]}])
+    @pytest.mark.parametrize("none", [None, {}])
     def test_no_calibration(self, none):
         assert Curve.read(none) is None
 
-    def test_a_flat_curve(self):
-        points = [{"budget": 16, "recall_at_10": 1.0}, {"budget": 64, "recall_at_10": 1.0}]
-        curve = Curve.read({"points": points})
-        assert curve.budget_for(1.0) == 16
-        assert curve.law() is None
+    def test_one_that_makes_no_sense(self):
+        with pytest.raises(CalibrationError):
+            Curve.read({"points": [{"budget": 16}]})
+
+    def test_one_point_alone(self):
+        curve = Curve.read(CALIBRATION | {"points": CALIBRATION["points"][:1]})
+        assert curve.law().b == pytest.approx(2e-7)
+        assert curve.budget_for(0.3) == 16
