@@ -224,12 +224,29 @@ def try_out(
 ) -> Trial:
     """Search all queries at all budgets and compare with the truth."""
     recalls, precisions = np.empty((len(budgets), len(queries))), np.empty((len(budgets), len(queries)))
+    best = _as_rows(truth, _TRUTH)
+    n_best = (best >= 0).sum(axis=1)
     for i, budget in enumerate(budgets):
         results = index.search_batch(queries, top_k=10, budget=budget, threads=os.cpu_count() or 1)
-        for q, (result, best) in enumerate(zip(results, truth, strict=True)):
-            recalls[i, q] = np.isin(best[:10], result.ids).sum() / min(10, len(best))
-            precisions[i, q] = np.isin(result.ids[:5], best).sum() / min(5, len(best))
+        found = _as_rows([result.ids for result in results], 10)
+        recalls[i] = _n_common(best[:, :10], found) / np.minimum(n_best, 10)
+        precisions[i] = _n_common(best, found[:, :5]) / np.minimum(n_best, 5)
     return Trial(index, recalls, precisions)
+
+
+def _as_rows(lists: Sequence[npt.NDArray[np.int32]], width: int) -> npt.NDArray[np.int32]:
+    """Return lists of at most `width` ids as rows, filled up with -1."""
+    rows = np.full((len(lists), width), -1, dtype=np.int32)
+    for row, ids in zip(rows, lists, strict=True):
+        row[: len(ids)] = ids
+    return rows
+
+
+def _n_common(some: npt.NDArray[np.int32], others: npt.NDArray[np.int32]) -> npt.NDArray[np.int64]:
+    """Return how many ids two rows have in common, for each pair of rows; -1 is no id."""
+    equal = (some[:, :, None] == others[:, None, :]) & (some >= 0)[:, :, None]
+    count: npt.NDArray[np.int64] = equal.sum(axis=(1, 2))
+    return count
 
 
 def _budgets(index: GreedyIndex) -> list[int]:
