@@ -54,7 +54,7 @@ def run(plan: Plan, *, cache: Cache | None = None, progress: bool = True) -> tup
         whole = bar.add_task("data sets", total=len(sets))
         for data in sets:
             wanted = curves_for(plan, data)
-            part = bar.add_task(f"  {_label(data)}", total=len(wanted))
+            part = bar.add_task(f"  {_label(data)}: vectors and truth", total=len(wanted))
             panel = _Panel(plan, data, cache)
             for curve in wanted:
                 bar.update(part, description=f"  {_label(data)}: {curve.name}")
