@@ -1,4 +1,4 @@
-"""Compile the compared methods: `python -m loadtests.index.baselines.build`.
+"""Compile the compared methods: `python -m loadtests.index.baselines`.
 
 They are no part of the wheel. The module is built on first use into `.cache/baselines`, under a name that
 holds a digest of its sources, flags and interpreter: a stale one is never loaded, and processes that build
@@ -53,9 +53,7 @@ def compiled() -> Any:
             _build(target)
     spec = importlib.util.spec_from_file_location(NAME, target)
     if spec is None or spec.loader is None:
-        raise ImportError(
-            f"{target} cannot be loaded; delete it and run python -m loadtests.index.baselines.build."
-        )
+        raise ImportError(f"{target} cannot be loaded; delete it and run python -m loadtests.index.baselines.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[NAME] = module
     spec.loader.exec_module(module)
@@ -87,11 +85,3 @@ def _build(target: Path) -> None:
         command.run()
         target.parent.mkdir(exist_ok=True)
         shutil.move(Path(scratch) / target.name, target)
-
-
-def main() -> None:
-    print(f"The compared methods are built: {compiled().__file__}")
-
-
-if __name__ == "__main__":
-    main()

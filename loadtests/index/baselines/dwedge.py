@@ -34,9 +34,7 @@ class Dwedge(Method):
         """Sort every column by absolute value."""
         return cls(validated(items), in_range("max_samples", max_samples, 1))
 
-    def _search(
-        self, queries: NDArray[np.float32], top_k: int, *, samples: int = 1024, budget: int = 128
-    ) -> Answers:
+    def _search(self, queries: NDArray[np.float32], top_k: int, *, samples: int = 1024, budget: int = 128) -> Answers:
         samples = in_range("samples", samples, 1, self.max_samples)
         budget = in_range("budget", budget, 1)
         ids, scores, candidates = self.wedge.search(self._rows, padded(queries), top_k, samples, budget)

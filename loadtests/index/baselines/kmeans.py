@@ -26,9 +26,7 @@ class KMeans(Method):
 
     name: ClassVar[str] = "k-means MIPS"
 
-    def __init__(
-        self, items: NDArray[np.float32], clusters: int, transform: str, iterations: int, seed: int
-    ) -> None:
+    def __init__(self, items: NDArray[np.float32], clusters: int, transform: str, iterations: int, seed: int) -> None:
         super().__init__(*items.shape)
         self.n_clusters = clusters
         transformed, _ = apply_transform(items, transform)
@@ -70,9 +68,7 @@ def nearest_centre(vectors: NDArray[np.float32], centres: NDArray[np.float32]) -
     return nearest
 
 
-def spherical_centres(
-    vectors: NDArray[np.float32], clusters: int, iterations: int, seed: int
-) -> NDArray[np.float32]:
+def spherical_centres(vectors: NDArray[np.float32], clusters: int, iterations: int, seed: int) -> NDArray[np.float32]:
     """Lloyd's iterations on unit vectors; a cluster that runs empty starts again at a random vector."""
     rng = np.random.default_rng(seed)
     fitted = vectors

@@ -51,9 +51,7 @@ class _Sampling(Method):
         """`budget` items of best score are ranked; by default every item that was met, as the paper does."""
         samples = in_range("samples", samples, 1)
         budget = samples if budget is None else in_range("budget", budget, 1)
-        ids, scores, candidates = self.sampling.search(
-            self._rows, padded(queries), top_k, samples, budget, seed
-        )
+        ids, scores, candidates = self.sampling.search(self._rows, padded(queries), top_k, samples, budget, seed)
         return Answers(ids, scores, candidates, candidates)
 
 
