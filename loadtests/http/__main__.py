@@ -39,6 +39,7 @@ def main() -> int:
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
     report = Report(command=shlex.join(["python", "-m", "loadtests.http", *sys.argv[1:]]))
+    print(report.machine, flush=True)
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)
         models = make_models(directory / "models")

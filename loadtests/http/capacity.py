@@ -35,7 +35,13 @@ class Saturated:
     products_per_second: float
 
 
-def saturate(replica: Replica, budget: int, directory: Path, *, seconds: int = 3) -> Saturated:
+def saturate(replica: Replica, budget: int, directory: Path, *, attempts: int = 3) -> Saturated:
+    """Return the best of some attempts: what else the machine does can only take away."""
+    found = [_attempt(replica, budget, directory) for _ in range(attempts)]
+    return max(found, key=lambda each: each.requests_per_second)
+
+
+def _attempt(replica: Replica, budget: int, directory: Path, *, seconds: int = 2) -> Saturated:
     """Let wrk keep a replica busy at one budget; products are those that the replica says it spent."""
     script = directory / "wrk.lua"
     script.write_text(_SCRIPT % budget)

@@ -47,6 +47,7 @@ class Report:
     """Everything for the page."""
 
     command: str
+    machine: str = field(default_factory=lambda: machine())
     capacity: str = ""
     open_loop: dict[str, Measured] = field(default_factory=dict)
     scenarios: list[Scenario] = field(default_factory=list)
@@ -65,7 +66,7 @@ class Report:
             else f'<p class="bad">{self.failures} requests failed.</p>'
         )
         parts = [
-            f"<p>{time.strftime('%Y-%m-%d %H:%M %Z')}, {html.escape(machine())}.</p>",
+            f"<p>{time.strftime('%Y-%m-%d %H:%M %Z')}, {html.escape(self.machine)}.</p>",
             f"<p><code>{html.escape(self.command)}</code></p>",
             verdict,
             f"<h2>One worker, never idle</h2><pre>{html.escape(self.capacity)}</pre>",
@@ -98,13 +99,14 @@ class Report:
 
 
 def machine() -> str:
-    """Say on what the numbers were measured."""
+    """Say on what the numbers were measured, and how busy it was with other things."""
     model = platform.machine()
     for line in Path("/proc/cpuinfo").read_text().splitlines() if Path("/proc/cpuinfo").exists() else ():
         if line.startswith("model name"):
             model = line.split(":", 1)[1].strip()
             break
-    return f"{os.cpu_count()} cores ({model}), Python {platform.python_version()}"
+    busy = os.getloadavg()[0]
+    return f"{os.cpu_count()} cores ({model}), load {busy:.1f} before the start, Python {platform.python_version()}"
 
 
 def draw_latency(measured: Mapping[str, Measured]) -> bytes:
