@@ -46,7 +46,7 @@ class HotPath:
         result = model.index.search(query, top_k, budget, seen)
         seconds = perf_counter() - began
         ids, scores, spent, complete, _ = result
-        if complete or not len(ids):
+        if not len(ids):
             return None
         numbers = orjson.dumps(scores, option=orjson.OPT_SERIALIZE_NUMPY)[1:-1].split(b",")
         body = _ANSWER % (
@@ -54,6 +54,7 @@ class HotPath:
             b"},".join(map(add, model.fragments(ids.tolist()), numbers)),
             budget,
             spent,
+            b"true" if complete else b"false",
             model.tail,
             int(seconds * 1e6),
         )
@@ -67,4 +68,4 @@ class HotPath:
         return body
 
 
-_ANSWER = b'%b"items":[%b}],"budget":%d,"spent":%d,"complete":false,"degraded":null,"fallback":null%b%d}'
+_ANSWER = b'%b"items":[%b}],"budget":%d,"spent":%d,"complete":%b,"degraded":null,"fallback":null%b%d}'

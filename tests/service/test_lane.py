@@ -5,9 +5,9 @@ from urllib.parse import quote
 
 import pytest
 
-from tests.service.conftest import STRANGE_IDS
+from tests.service.conftest import N_DIMS, STRANGE_IDS, write_model
 from tests.service.raw import RawConnection
-from tests.service.running import poll, server
+from tests.service.running import in_process, poll, server
 
 
 @pytest.fixture(scope="module")
@@ -180,6 +180,14 @@ def test_a_caller_that_leaves_without_reading(lane):
     assert not lane.logged("request failed")
 
 
+def test_a_catalogue_smaller_than_the_budget(tmp_path):
+    model = write_model(tmp_path / "m", n_items=100)
+    with server(model.path, tmp_path / "log") as small, in_process(model.path) as app:
+        for query in ("user_id=u9&budget=500", "user_id=u9&budget=500&top_k=200", "user_id=u9&budget=20"):
+            assert same(small.get(f"/recommend?{query}").content, app.get(f"/recommend?{query}").content)
+        assert small.get("/recommend?user_id=u9&budget=500").json()["complete"] is True
+
+
 def test_keys_are_checked_in_the_lane(model, tmp_path):
     with server(model.path, tmp_path / "log", api_keys="shop:shop-secret-key:2000", log_sample=1) as keyed:
         url = "/recommend?user_id=u9&budget=500"
@@ -187,7 +195,11 @@ def test_keys_are_checked_in_the_lane(model, tmp_path):
         assert keyed.get(url, headers={"X-API-Key": "wrong-secret-key"}).status_code == 403
         statuses = {keyed.get(url, headers={"X-API-Key": "shop-secret-key"}).status_code for _ in range(8)}
         assert statuses == {200, 429}
+        key = {"X-API-Key": "shop-secret-key"}
+        keyed.post("/recommend", json={"vector": [0.1234567] * N_DIMS, "budget": 1}, headers=key)
         text = keyed.log.read_text()
+        assert "0.1234567" not in text
+        assert "u9" not in text
         assert "shop-secret-key" not in text
         assert "wrong-secret-key" not in text
         assert '"route": "recommend"' in text
