@@ -13,6 +13,7 @@ import math
 import os
 import time
 from dataclasses import asdict, dataclass
+from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
@@ -67,6 +68,24 @@ class Calibration:
     def __post_init__(self) -> None:
         if not self.points:
             raise CalibrationError("a calibration needs at least one point; measure it on an index with more items.")
+        measured = all(
+            isinstance(point.budget, int)
+            and point.budget >= 1
+            and 0 <= point.recall_at_10 <= 1
+            and 0 <= point.prec_at_5 <= 1
+            and 0 <= point.standard_error < math.inf
+            and 0 < point.seconds < math.inf
+            and 0 < point.seconds_per_product < math.inf
+            for point in self.points
+        )
+        if not measured or not all(
+            before.budget < point.budget and before.recall_at_10 <= point.recall_at_10
+            for before, point in pairwise(self.points)
+        ):
+            raise CalibrationError(
+                "a calibration has ascending budgets from 1, shares from 0 to 1 with a recall that never falls, and "
+                "positive times, and these points do not; build the model again."
+            )
 
     def recall_at(self, budget: int) -> float:
         """Return the calibrated recall@10 of a budget, interpolated in its logarithm."""
@@ -100,7 +119,7 @@ class Calibration:
                 f"takes {self.points[0].seconds * 1e6:.0f} us."
             )
         best = self.points[0].budget
-        for before, point in zip(self.points, self.points[1:], strict=False):
+        for before, point in pairwise(self.points):
             if point.seconds <= seconds:
                 best = max(best, point.budget)
             elif before.seconds <= seconds:

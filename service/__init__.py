@@ -6,7 +6,7 @@
         routes    FastAPI: validation and documentation          │
                                                                  ▼
     service   the parts of a worker ──► engine: Ask ─► budget ─► search ─► receipt
-                                          │   admission, cost, curve: what a request gets
+                                          │   admission, cost: what a request gets
                                           │   model, models, rundir: what it is answered from
                                           └── metrics, cells, monitor, logs: what is said about it
 

@@ -9,9 +9,12 @@ the one the calibration measured.
 from __future__ import annotations
 
 from statistics import median
-from typing import NamedTuple
+from typing import TYPE_CHECKING, NamedTuple
 
 from service.metrics import BUDGET_CLASSES, budget_class
+
+if TYPE_CHECKING:
+    from greedy_core.calibration import Calibration
 
 # Before anything was measured: a 128-dimensional product with its share of the screening, and the handling of a
 # request.
@@ -41,6 +44,15 @@ class CostLaw(NamedTuple):
     def products(self, seconds: float) -> int:
         """Return the most products that fit into `seconds`; may be zero or negative."""
         return int((seconds - self.a) / self.b)
+
+    @classmethod
+    def calibrated(cls, calibration: Calibration) -> CostLaw:
+        """Return the line through the smallest and the largest calibrated budget, and the handling of a request."""
+        first, last = calibration.points[0], calibration.points[-1]
+        if last.seconds <= first.seconds:
+            return cls(DEFAULT_A, last.seconds_per_product)
+        b = (last.seconds - first.seconds) / (last.budget - first.budget)
+        return cls(DEFAULT_A + max(0.0, first.seconds - b * first.budget), b)
 
 
 class CostMeter:

@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING
 import numpy as np
 import orjson
 
-from greedy_core import InvalidQueryError, SearchResult
+from greedy_core import CalibrationError, InvalidQueryError, SearchResult
 from service import errors
 from service.admission import Admission
 from service.cost import DEFAULT_A, CostMeter
@@ -204,9 +204,12 @@ class Engine:
 
     def _bought(self, recall: float, model: Model) -> int:
         """Return the budget that buys a recall; every item, if no calibrated budget does."""
-        if model.curve is None:
+        if model.calibration is None:
             raise errors.no_calibration()
-        return model.curve.budget_for(recall) or model.n_items
+        try:
+            return model.calibration.budget_for_recall(recall)
+        except CalibrationError:
+            return model.n_items
 
     def resolve(self, ask: Ask, model: Model, now: float, *, admitted: bool = False) -> Receipt:
         """Decide the one budget: the wish, less what overload takes off it.

@@ -76,10 +76,10 @@ class ModelLoader:
 
     def gate(self, model: Model, running: Model | None) -> None:
         """Refuse a model whose calibrated recall at the default budget falls too far behind the running one's."""
-        if running is None or running.curve is None or model.curve is None:
+        if running is None or running.calibration is None or model.calibration is None:
             return
         budget = self.settings.default_budget
-        old, new = running.curve.recall_at(budget), model.curve.recall_at(budget)
+        old, new = running.calibration.recall_at(budget), model.calibration.recall_at(budget)
         if new < old - self.settings.recall_tolerance:
             raise RefusedError(
                 f"its recall@10 at budget {budget} is {new:.4f}, the running model has {old:.4f}, and at most "

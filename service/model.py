@@ -1,4 +1,4 @@
-"""A loaded model as the service uses it: the bundle, its curve, and its words already written as JSON."""
+"""A loaded model as the service uses it: the bundle, its calibration, and its words already written as JSON."""
 
 from __future__ import annotations
 
@@ -9,8 +9,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import orjson
 
+from greedy_core import CalibrationError
+from greedy_core.calibration import Calibration
 from service.cost import DEFAULT_A, DEFAULT_B, CostLaw
-from service.curve import Curve
+from service.logs import logger
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -43,7 +45,7 @@ class Model:
         self.max_budget = bundle.index.max_budget
         self.identity = identity
         self.version = bundle.version
-        self.curve = Curve.read(bundle.calibration)
+        self.calibration = _calibration(bundle)
         self.loaded_at = time.time()
         self.load_seconds = 0.0
         self.n_items = bundle.n_items
@@ -56,7 +58,7 @@ class Model:
 
     def law(self) -> CostLaw:
         """Return the calibrated cost law, or a guess that the live one soon replaces."""
-        return self.curve.law() if self.curve else CostLaw(DEFAULT_A, DEFAULT_B)
+        return CostLaw.calibrated(self.calibration) if self.calibration else CostLaw(DEFAULT_A, DEFAULT_B)
 
     def reachable(self, budget: int) -> int:
         """Lower a budget that the index cannot spend: past its lists, but short of scoring every item."""
@@ -135,7 +137,7 @@ class Model:
             "directions": bundle.index.directions,
             "max_budget": bundle.index.max_budget,
             "has_seen": self.has_seen,
-            "calibrated": self.curve is not None,
+            "calibrated": self.calibration is not None,
             "built_at": bundle.built_at,
             "loaded_at": _utc(self.loaded_at),
             "load_seconds": round(self.load_seconds, 6),
@@ -196,6 +198,17 @@ def write_popular(head: bytes, model: Model, positions: list[int], receipt: Rece
 
 
 _ANSWER = b'%b"items":[%b],"budget":%d,"spent":%d,"complete":%b,"degraded":%b,"fallback":%b%b%d}'
+
+
+def _calibration(bundle: Bundle) -> Calibration | None:
+    """Read what the bundle says about its budgets; one that cannot be used counts as none."""
+    if not bundle.calibration:
+        return None
+    try:
+        return Calibration.from_dict(bundle.calibration)
+    except CalibrationError as error:
+        logger().warning("calibration ignored", version=bundle.version, reason=str(error))
+        return None
 
 
 def _utc(seconds: float) -> str:

@@ -29,14 +29,15 @@ async def budgets(request: Request) -> Response:
     loaded = service.engine.model
     if loaded is None:
         raise errors.not_ready(service.keeper.state)
-    if loaded.curve is None:
+    if loaded.calibration is None:
         raise errors.no_calibration()
     law = service.engine.law
-    points = [point | {"latency_us": round(law.seconds(point["budget"]) * 1e6, 1)} for point in loaded.curve.points]
+    measured = loaded.calibration.to_dict()
+    points = [point | {"latency_us": round(law.seconds(point["budget"]) * 1e6, 1)} for point in measured.pop("points")]
     answer = {
         "model": loaded.version,
         "points": points,
         "cost_law": {"a_us": round(law.a * 1e6, 3), "b_us": round(law.b * 1e6, 6)},
-        "calibration": loaded.curve.details,
+        "calibration": measured,
     }
     return Response(orjson.dumps(answer), media_type="application/json")

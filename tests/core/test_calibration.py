@@ -53,6 +53,36 @@ def test_a_calibration_survives_json():
     assert Calibration.from_dict(CURVE.to_dict()) == CURVE
 
 
+def test_between_two_points_the_budget_rises_with_the_recall():
+    budgets = [CURVE.budget_for_recall(recall) for recall in np.linspace(0.5, 0.98, 40)]
+    assert budgets == sorted(budgets)
+
+
+def test_a_flat_curve_needs_no_more_than_its_first_budget():
+    flat = curve(budget=[16, 64], recall_at_10=[1.0, 1.0], seconds=[1e-5, 2e-5])
+    assert flat.budget_for_recall(1.0) == 16
+
+
+@pytest.mark.parametrize(
+    ("field", "values"),
+    [
+        ("budget", [0, -1, 16.5, "16", None, 64]),
+        ("recall_at_10", [-0.1, 1.1, float("nan"), "0.5", 0.91]),
+        ("prec_at_5", [-0.1, 1.1, float("nan")]),
+        ("standard_error", [-0.1, float("inf"), None]),
+        ("seconds", [0.0, -1.0, float("nan"), float("inf")]),
+        ("seconds_per_product", [0.0, float("nan")]),
+    ],
+)
+def test_points_that_make_no_sense_are_refused(field, values):
+    for value in values:
+        stored = CURVE.to_dict()
+        stored["points"] = [dict(point) for point in stored["points"]]
+        stored["points"][0][field] = value
+        with pytest.raises(CalibrationError, match="build the model again"):
+            Calibration.from_dict(stored)
+
+
 @pytest.mark.parametrize("stored", [{}, {"points": []}, {"points": [{"budget": 1}]}, {"points": [1]}])
 def test_what_is_no_calibration_is_refused(stored):
     with pytest.raises(CalibrationError):

@@ -1,11 +1,14 @@
-"""The cost law and the curve: known answers."""
+"""The cost law, live and calibrated: known answers."""
 
 import numpy as np
 import pytest
+from structlog.testing import capture_logs
 
-from greedy_core import CalibrationError
-from service.cost import CostLaw, CostMeter
-from service.curve import Curve
+from greedy_core import GreedyIndex, bundle
+from greedy_core.bundle import Bundle
+from greedy_core.calibration import Calibration
+from service.cost import DEFAULT_A, DEFAULT_B, CostLaw, CostMeter
+from service.model import Model
 from tests.service.conftest import CALIBRATION
 
 
@@ -73,40 +76,34 @@ def test_seconds_and_products_are_inverse():
     assert law.products(0.0) < 0
 
 
-class TestCurve:
-    curve = Curve.read(CALIBRATION)
+class TestCalibratedLaw:
+    """Where the live law starts."""
 
-    @pytest.mark.parametrize(("recall", "budget"), [(0.01, 16), (0.5, 16), (0.75, 64), (0.9, 256), (0.99, 1024)])
-    def test_calibrated_points(self, recall, budget):
-        assert self.curve.budget_for(recall) == budget
+    def law(self, *seconds):
+        points = [point | {"seconds": time} for point, time in zip(CALIBRATION["points"], seconds, strict=False)]
+        return CostLaw.calibrated(Calibration.from_dict(CALIBRATION | {"points": points}))
 
-    def test_between_points_it_rises(self):
-        budgets = [self.curve.budget_for(recall) for recall in np.linspace(0.5, 0.99, 40)]
-        assert budgets == sorted(budgets)
+    def test_the_line_through_both_ends_and_the_handling_of_a_request(self):
+        law = self.law(10e-6 + 16 * 2e-7, 1.0, 1.0, 10e-6 + 1024 * 2e-7)
+        assert law.a == pytest.approx(DEFAULT_A + 10e-6)
+        assert law.b == pytest.approx(2e-7)
 
-    def test_out_of_reach(self):
-        assert self.curve.budget_for(0.999) is None
+    def test_no_search_takes_less_than_nothing(self):
+        law = self.law(1e-9, 1e-9, 1e-9, 1e-3)
+        assert law.a == DEFAULT_A
+        assert law.b == pytest.approx(1e-3 / 1008, rel=1e-3)
 
-    def test_what_a_budget_buys_is_what_was_asked(self):
-        for recall in (0.55, 0.7, 0.8, 0.95):
-            assert self.curve.recall_at(self.curve.budget_for(recall)) >= recall - 1e-9
+    @pytest.mark.parametrize("seconds", [(1e-5,), (1e-5, 1e-5, 1e-5, 1e-5), (3e-5, 2e-5, 2e-5, 1e-5)])
+    def test_where_there_is_no_line_all_of_the_time_is_the_products(self, seconds):
+        assert self.law(*seconds) == CostLaw(DEFAULT_A, 2e-7)
 
-    def test_recall_outside_the_curve(self):
-        assert self.curve.recall_at(1) == 0.5
-        assert self.curve.recall_at(10**6) == 0.99
 
-    def test_the_law_of_the_calibration(self):
-        assert self.curve.law().b == pytest.approx(2e-7)
-
-    @pytest.mark.parametrize("none", [None, {}])
-    def test_no_calibration(self, none):
-        assert Curve.read(none) is None
-
-    def test_one_that_makes_no_sense(self):
-        with pytest.raises(CalibrationError):
-            Curve.read({"points": [{"budget": 16}]})
-
-    def test_one_point_alone(self):
-        curve = Curve.read(CALIBRATION | {"points": CALIBRATION["points"][:1]})
-        assert curve.law().b == pytest.approx(2e-7)
-        assert curve.budget_for(0.3) == 16
+@pytest.mark.parametrize("stored", [{"points": [{"budget": 3, "recall_at_10": 0.5}]}, CALIBRATION | {"points": []}])
+def test_a_calibration_that_cannot_be_used_counts_as_none_and_is_logged(tmp_path, stored):
+    bundle.write(tmp_path / "m", index=GreedyIndex.build(np.eye(3)), calibration=stored)
+    with capture_logs() as lines:
+        model = Model(Bundle.open(tmp_path / "m"), identity="m")
+    assert model.calibration is None
+    assert model.law() == CostLaw(DEFAULT_A, DEFAULT_B)
+    assert [(line["event"], line["version"]) for line in lines] == [("calibration ignored", "m")]
+    assert "build the model again" in lines[0]["reason"] or "at least one point" in lines[0]["reason"]

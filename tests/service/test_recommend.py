@@ -224,8 +224,9 @@ class TestBudgets:
         response = app.get("/recommend?user_id=u9&deadline_ms=60000", headers={"X-Request-Deadline-Ms": "0.000001"})
         assert response.json()["budget"] == response.json()["spent"] == 1
 
-    def test_without_a_calibration(self, tmp_path):
-        model = write_model(tmp_path / "m", calibration=None)
+    @pytest.mark.parametrize("calibration", [None, {"points": [{"budget": 16}]}])
+    def test_without_a_calibration_that_can_be_used(self, tmp_path, calibration):
+        model = write_model(tmp_path / "m", calibration=calibration)
         with in_process(model.path) as app:
             for url in ("/recommend?user_id=u9&target_recall=0.9", "/budgets"):
                 response = app.get(url)
@@ -280,7 +281,7 @@ def test_budgets_and_model(app, model):
     assert budgets["points"][1]["recall_at_10"] == 0.75
     latencies = [point["latency_us"] for point in budgets["points"]]
     assert latencies == sorted(latencies)
-    assert budgets["calibration"]["sample_size"] == 500
+    assert budgets["calibration"] == {"sample_size": 500, "directions": "principal", "screening": "threshold"}
     assert set(budgets["cost_law"]) == {"a_us", "b_us"}
     described = app.get("/model").json()
     assert (described["version"], described["n_items"], described["n_users"]) == ("v1", 2000, 200)
