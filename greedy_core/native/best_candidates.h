@@ -9,6 +9,37 @@
 
 namespace greedy {
 
+constexpr std::int32_t kBucketCount = 1024;
+
+// Which of kBucketCount buckets a key from low to high falls into; a larger key into none below.
+template <class Key>
+class Buckets {
+ public:
+  Buckets(Key low, Key high) : low_(low), scale_(high > low ? kBucketCount / (high - low) : 0) {}
+  std::int32_t operator()(Key key) const {
+    return std::min(kBucketCount - 1, static_cast<std::int32_t>((key - low_) * scale_));
+  }
+
+ private:
+  Key low_;
+  Key scale_;
+};
+
+template <>
+class Buckets<std::int32_t> {
+ public:
+  Buckets(std::int32_t low, std::int32_t high) : low_(static_cast<std::uint32_t>(low)) {
+    while (place(high) >= static_cast<std::uint32_t>(kBucketCount)) ++shift_;
+  }
+  std::int32_t operator()(std::int32_t key) const { return static_cast<std::int32_t>(place(key)); }
+
+ private:
+  std::uint32_t place(std::int32_t key) const { return (static_cast<std::uint32_t>(key) - low_) >> shift_; }
+
+  std::uint32_t low_;
+  int shift_ = 0;
+};
+
 template <class Key>
 class BestCandidates {
  public:
@@ -31,7 +62,6 @@ class BestCandidates {
 
  private:
   using Keyed = std::pair<Key, std::int32_t>;
-  static constexpr std::int32_t kBuckets = 1024;
 
   static bool ranks_before(const Keyed& a, const Keyed& b) {
     return a.first > b.first || (a.first == b.first && a.second < b.second);
@@ -49,16 +79,12 @@ class BestCandidates {
       low = std::min(low, key);
       high = std::max(high, key);
     }
-    const double scale = high > low ? kBuckets / (static_cast<double>(high) - static_cast<double>(low)) : 0.0;
-    const auto bucket = [=](Key key) {
-      const double place = (static_cast<double>(key) - static_cast<double>(low)) * scale;
-      return std::min(kBuckets - 1, static_cast<std::int32_t>(place));
-    };
-    histogram_.assign(kBuckets, 0);
+    const Buckets<Key> bucket(low, high);
+    histogram_.assign(kBucketCount, 0);
     for (Key key : keys) ++histogram_[static_cast<std::size_t>(bucket(key))];
 
     // Buckets above `cut` are taken whole; of `cut` itself, only the best.
-    std::int32_t cut = kBuckets - 1;
+    std::int32_t cut = kBucketCount - 1;
     std::size_t above = 0;
     while (above + histogram_[static_cast<std::size_t>(cut)] < count) above += histogram_[static_cast<std::size_t>(cut--)];
     boundary_.clear();

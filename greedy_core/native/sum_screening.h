@@ -64,9 +64,10 @@ inline std::int32_t lower(const LevelCounts& above, std::int32_t level, std::int
   return level;
 }
 
-// Adds the entries between two levels of one end of all axes to the sums. Returns how many there were.
-inline std::int64_t read_levels(QueryScratch& scratch, const DirectionLists& lists, const LevelTable& levels, double unit,
-                                bool against, std::int32_t from, std::int32_t to) {
+// Calls visit(list, first entry, number of entries, scale) for what each axis has between two levels, at one of its ends.
+template <class Visit>
+std::int64_t read_levels(const QueryScratch& scratch, const LevelTable& levels, double unit, bool against,
+                         std::int32_t from, std::int32_t to, Visit visit) {
   std::int64_t entries_read = 0;
   for (const ShiftedAxis& axis : scratch.shifted) {
     if (axis.shift > to) continue;
@@ -74,14 +75,7 @@ inline std::int64_t read_levels(QueryScratch& scratch, const DirectionLists& lis
     const std::int32_t* counts = levels.counts(list);
     const std::int32_t start = from >= axis.shift ? counts[from - axis.shift] : 0;
     const std::int32_t n = counts[to - axis.shift] - start;
-    if (n == 0) continue;
-    const std::int64_t at = list * lists.depth + start;
-    const double scale = std::fabs(axis.weight) * unit;
-    if (against) {
-      scratch.sums.subtract(lists.ids + at, lists.values + at, n, scale);
-    } else {
-      scratch.sums.add(lists.ids + at, lists.values + at, n, scale);
-    }
+    if (n > 0) visit(list, start, n, std::fabs(axis.weight) * unit);
     entries_read += n;
   }
   return entries_read;
@@ -110,18 +104,29 @@ inline std::int64_t screen_sum(QueryScratch& scratch, const DirectionLists& list
   for (std::int64_t round = kFirstRound;; round *= kRoundGrowth) {
     const std::int32_t next = lower(in_favour, std::max(level, 0), kLast, reads * round);
     const std::int32_t next_against = lower(against, level_against, next, reads * round);
-    entries_read += read_levels(scratch, lists, levels, unit, false, level, next);
-    entries_read += read_levels(scratch, lists, levels, unit, true, level_against, next_against);
+    const auto ids = [&](std::int64_t list, std::int32_t start) { return lists.ids + list * lists.depth + start; };
+    const auto values = [&](std::int64_t list, std::int32_t start) { return lists.values + list * lists.depth + start; };
+    const auto add = [&](std::int64_t list, std::int32_t start, std::int32_t n, double scale) {
+      scratch.sums.add(ids(list, start), values(list, start), n, scale);
+    };
+    const auto subtract = [&](std::int64_t list, std::int32_t start, std::int32_t n, double scale) {
+      scratch.sums.subtract<SumTable::kInSight>(ids(list, start), values(list, start), n, scale);
+    };
+    const auto catch_up = [&](std::int64_t list, std::int32_t start, std::int32_t n, double scale) {
+      scratch.sums.subtract<SumTable::kFresh>(ids(list, start), values(list, start), n, scale);
+    };
+    entries_read += read_levels(scratch, levels, unit, false, level, next, add);
+    // Entries against an item count only once it is in sight, so those of earlier rounds are read again for the newcomers.
+    if (level_against >= 0) entries_read += read_levels(scratch, levels, unit, true, -1, level_against, catch_up);
+    entries_read += read_levels(scratch, levels, unit, true, level_against, next_against, subtract);
     level = next;
     level_against = next_against;
     // With everything read there is nothing that a further round could know better.
     const bool last = budget <= round || (level == kLast && level_against == kLast);
     const std::int64_t goal = last ? budget : round;
-    auto& in_sight = scratch.sums.in_sight;
-    scratch.sum_keys.resize(in_sight.size());
-    for (std::size_t i = 0; i < in_sight.size(); ++i) scratch.sum_keys[i] = scratch.sums.sum(in_sight[i]);
+    scratch.sums.end_round(scratch.sum_keys);
     const auto count = static_cast<std::size_t>(goal) - scratch.candidates.size();
-    scratch.best_by_sum.take(in_sight, scratch.sum_keys, count, ordered, scratch.candidates);
+    scratch.best_by_sum.take(scratch.sums.in_sight, scratch.sum_keys, count, ordered, scratch.candidates);
     if (last) return entries_read;
   }
 }
