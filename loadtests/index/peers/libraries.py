@@ -337,6 +337,8 @@ def lineup(n_items: int, *, quick: bool = False) -> list[Peer]:
     lists = [max(1, round(root * factor)) for factor in ((1,) if quick else (1, 4))]
     graphs = (16, 48) if quick else (16, 32, 48)
     return [
+        # Few, large leaves are nearly a flat scan of the codes: its best way to high recall where norms vary.
+        ScaNN(leaves=max(1, round(root / 4)), soar=False),
         *(ScaNN(leaves=count, soar=soar) for soar in (False, True) for count in leaves),
         *(FaissIvfFlat(lists=count) for count in lists),
         *(FaissFastScan(lists=count) for count in lists),
