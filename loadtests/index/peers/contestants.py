@@ -81,8 +81,9 @@ class Ours(NamedTuple):
 
     def searched(self, label: str) -> tuple[GreedyIndex, int, str]:
         """Return the index, budget and variant behind a setting's label."""
-        variant, reads, budget = label.split()
-        return self.by_reads[int(reads.removeprefix("reads="))], int(budget.removeprefix("budget=")), variant
+        variant, *knobs = label.split()
+        values = dict(knob.split("=") for knob in knobs)
+        return self.by_reads[int(values.get("reads", self.reads))], int(values["budget"]), variant
 
     def contestants(self) -> list[Contestant]:
         """One for the sum rule at each reading depth, one for the paper's max rule, and the index untuned by itself."""
@@ -91,8 +92,8 @@ class Ours(NamedTuple):
         return [*tuned, self._contestant("sum", self.reads)._replace(name=AS_BUILT, family=AS_BUILT)]
 
     def _contestant(self, variant: str, reads: int) -> Contestant:
-        labels = [f"{variant} reads={reads} budget={budget}" for budget in BUDGETS if budget < self.index.n_items]
-        rule = "max rule" if variant == "threshold" else f"sum rule, {reads} reads"
+        rule, knobs = ("max rule", "") if variant == "threshold" else (f"sum rule, {reads} reads", f" reads={reads}")
+        labels = [f"{variant}{knobs} budget={budget}" for budget in BUDGETS if budget < self.index.n_items]
         nbytes = self.index.nbytes + self.index.items.nbytes
         return Contestant(
             f"{OURS}, {rule}", OURS, self.build_seconds, nbytes, [self._setting(label) for label in labels]

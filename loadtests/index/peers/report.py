@@ -126,8 +126,7 @@ def remarks(run: dict[str, Any]) -> list[str]:
         lines.append(
             f"At 0.95 ({part['setting']}, recall {part['recall']:.3f}): {part['search_us']:.1f} us, "
             f"of which screening {part['screen_us']:.1f} and ranking {part['search_us'] - part['screen_us']:.1f}; "
-            f"in a batch {part['batch_us']:.1f} us, so a call from Python costs "
-            f"{part['search_us'] - part['batch_us']:.1f}."
+            f"in a batch {part['batch_us']:.1f} us a query."
         )
     lines += [f"Missing: {name} ({reason})." for name, reason in run["missing"].items()]
     if run["left_out"]:
