@@ -58,12 +58,16 @@ class Point:
 
 @dataclass(frozen=True)
 class Calibration:
-    """The curve of one index, budgets ascending, and how it was measured. Recall never falls along it."""
+    """The curve of one index, budgets ascending, and how it was measured. Recall never falls along it.
+
+    held_out  whether the sample took no part in fitting the directions, so that it stands for users to come
+    """
 
     points: tuple[Point, ...]
     sample_size: int
     directions: str
     screening: str
+    held_out: bool = True
 
     def __post_init__(self) -> None:
         if not self.points:
@@ -136,7 +140,13 @@ class Calibration:
         """Return the calibration that `to_dict` described."""
         try:
             points = tuple(Point(**point) for point in stored["points"])
-            return cls(points, stored["sample_size"], stored["directions"], stored["screening"])
+            return cls(
+                points,
+                stored["sample_size"],
+                stored["directions"],
+                stored["screening"],
+                held_out=stored.get("held_out", True),
+            )
         except (KeyError, TypeError) as reason:
             raise CalibrationError(f"this is no calibration: {reason}; build the model again.") from None
 

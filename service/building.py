@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
@@ -43,14 +44,17 @@ def build_bundle(
     Users without a vector (rows of NaN) take no part in either. Without users there is nothing to calibrate on.
     """
     known = None if users is None else users[np.isfinite(users).all(axis=1)]
-    fitted, held_out = (None, None) if known is None or len(known) == 0 else hold_out(known)
+    fitted = sample = known if known is not None and len(known) else None
+    if fitted is not None and calibrated:
+        fitted, sample = hold_out(fitted)
     start = perf_counter()
     index = GreedyIndex.build(
         items, queries=fitted, directions=directions, max_budget=max_budget, threads=threads, progress=progress
     )
     calibration = None
-    if calibrated and held_out is not None:
-        calibration = calibrate(index, held_out, seconds=perf_counter() - start, progress=progress).to_dict()
+    if sample is not None and calibrated:
+        measured = calibrate(index, sample, seconds=perf_counter() - start, progress=progress)
+        calibration = replace(measured, held_out=sample is not fitted).to_dict()
     return bundle.write(
         path,
         index=index,

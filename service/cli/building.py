@@ -1,6 +1,7 @@
 """`budgetrec build`: from files to a bundle."""
 
 import json
+from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from time import perf_counter
@@ -9,8 +10,9 @@ from typing import Annotated, Any
 import typer
 
 from greedy_core.bundle import Bundle
+from greedy_core.calibration import Calibration
 from greedy_core.directions import KINDS
-from greedy_core.errors import StorageError
+from greedy_core.errors import CalibrationError, StorageError
 from greedy_core.storage import read_manifest
 from greedy_core.versions import VersionsFolder
 from service.building import build_bundle
@@ -49,12 +51,17 @@ def build(
         list[str] | None, typer.Option(help="KEY=VALUE to keep with the model, any number of times; VALUE may be JSON.")
     ] = None,
     promote: Annotated[bool, typer.Option("--promote", help="Make it the current version of the folder.")] = False,
+    calibrate: Annotated[
+        bool, typer.Option("--calibrate/--no-calibrate", help="Measure on some users what each budget buys.")
+    ] = True,
+    plot: Annotated[Path | None, typer.Option(help="Draw recall and time against the budget: FILE.png.")] = None,
     threads: Annotated[int | None, typer.Option(min=1, help="Threads to build with. Default: all cores.")] = None,
 ) -> None:
-    """Build a model bundle from vectors."""
+    """Build a model bundle from vectors, and show what each budget buys."""
     if directions not in KINDS:
         raise typer.BadParameter(f"{directions!r} is none of {', '.join(KINDS)}", param_hint="--directions")
     path = _target(output, models, version, promote=promote)
+    draw = None if plot is None else _drawer(plot, measured=calibrate and users is not None)
     notes = _metadata(metadata or [])
     began = perf_counter()
     item_vectors, ids_beside_items = read_vectors(items)
@@ -79,29 +86,73 @@ def build(
         max_budget=max_budget,
         metadata=notes,
         version=version,
+        calibrated=calibrate,
         threads=threads,
         progress=watched(),
     )
     _summarise(made, perf_counter() - began)
+    if draw is not None:
+        draw(made)
     if models is not None and promote:
         VersionsFolder(models).promote(path.name)
         say(f"{path.name} is now the current version in {models}.")
 
 
 def show_calibration(made: Bundle) -> None:
-    """Print what each budget buys, or say that nobody measured it."""
-    points = (made.calibration or {}).get("points", ())
-    if not points:
+    """Print what each budget buys and how sure that is, or say that nobody measured it."""
+    if not made.calibration:
         say("This bundle has no calibration: `target_recall` and /budgets will not be answered.")
         return
-    columns = [name for name in points[0] if all(name in point for point in points)]
-    rows = [[_cell(point[name]) for name in columns] for point in points]
-    heads = [name.replace("_at_", "@").replace("_", " ") for name in columns]
-    table(heads, rows, right=heads)
+    try:
+        calibration = Calibration.from_dict(made.calibration)
+    except CalibrationError as reason:
+        say(f"The calibration of this bundle cannot be used and counts as none: {reason}")
+        return
+    heads = ["budget", "recall@10", "prec@5", "us per search", "best screening"]
+    rows = [
+        [
+            f"{point.budget:,}",
+            f"{point.recall_at_10:.4f} ± {point.standard_error:.4f}",
+            f"{point.prec_at_5:.3f}",
+            f"{point.seconds * 1e6:.1f}",
+            point.best,
+        ]
+        for point in calibration.points
+    ]
+    table(heads, rows, right=heads[:-1])
+    say(_sample(calibration))
 
 
-def _cell(value: Any) -> str:
-    return f"{value:.4g}" if isinstance(value, float) else str(value)
+def _sample(calibration: Calibration) -> str:
+    """Say whom the curve was measured on."""
+    n = f"{calibration.sample_size:,}"
+    who = f"{n} held-out users" if calibration.held_out else f"{n} users, too few to hold any out"
+    return f"measured on {who}, screening by {calibration.screening}; ± is one standard error"
+
+
+def _drawer(path: Path, *, measured: bool) -> Callable[[Bundle], None]:
+    """Return what draws a bundle's calibration to `path`, and refuse at once what would fail after the work is done."""
+    try:
+        from service.cli.plotting import FORMATS, draw_calibration  # noqa: PLC0415 - an optional extra
+    except ModuleNotFoundError:
+        raise StorageError(
+            "--plot needs matplotlib, which is not installed; run: pip install 'budgetrec[bench]'."
+        ) from None
+    if path.suffix.lower() not in FORMATS:
+        raise typer.BadParameter(f"{path} is none of {', '.join(FORMATS)}", param_hint="--plot")
+    if not measured:
+        raise typer.BadParameter("it draws the calibration, which needs --users and --calibrate", param_hint="--plot")
+    if not path.parent.is_dir():
+        raise StorageError(f"{path.parent} is no directory to draw {path.name} in; make it, or name another one.")
+
+    def draw(made: Bundle) -> None:
+        if made.calibration:
+            calibration = Calibration.from_dict(made.calibration)
+            title = f"{made.version}: {made.n_items:,} items x {made.n_dims}, {calibration.directions} directions"
+            draw_calibration(calibration, path, title=title)
+            say(f"drawn: {path}")
+
+    return draw
 
 
 def _target(output: Path | None, models: Path | None, version: str | None, *, promote: bool) -> Path:
@@ -141,16 +192,22 @@ def _metadata(pairs: list[str]) -> dict[str, Any]:
     return found
 
 
+def directions_of(made: Bundle) -> str:
+    """Return along what the items are sorted, how candidates are screened, and for which budgets."""
+    index = made.index
+    return f"{index.directions}, screening by {index.screening}, for budgets up to {index.max_budget:,}"
+
+
 def _summarise(made: Bundle, seconds: float) -> None:
-    show_calibration(made)
     facts(
         [
             ("bundle", made.path),
             ("version", made.version),
             ("items", f"{made.n_items} x {made.n_dims}"),
             ("users", made.n_users),
-            ("directions", f"{made.index.directions}, for budgets up to {made.index.max_budget}"),
+            ("directions", directions_of(made)),
             ("size", size(read_manifest(made.path).bytes)),
             ("built in", f"{seconds:.1f} s"),
         ]
     )
+    show_calibration(made)

@@ -11,7 +11,7 @@ from greedy_core.bundle import Bundle
 from greedy_core.errors import StorageError
 from greedy_core.storage import read_manifest, verify_arrays
 from greedy_core.versions import VersionsFolder
-from service.cli.building import show_calibration
+from service.cli.building import directions_of, show_calibration
 from service.cli.console import bytes_bar, facts, say, size, table
 from service.cli.places import DEFAULT_MODELS, Models, Place, bundle_path, is_bundle
 
@@ -35,7 +35,7 @@ def inspect(
         if as_json:
             say(json.dumps(described, indent=1, ensure_ascii=False))
         else:
-            _show(place, described)
+            _show(Bundle.open(place), described)
         return
     folder = VersionsFolder(place)
     versions = [_summary(folder, version) for version in folder.versions()]
@@ -43,7 +43,18 @@ def inspect(
         answer = {"current": folder.current_version(), "previous": folder.previous_version(), "versions": versions}
         say(json.dumps(answer, indent=1, ensure_ascii=False))
     elif versions:
-        columns = ["version", "pointer", "items", "users", "dims", "directions", "built", "size", "trouble"]
+        columns = [
+            "version",
+            "pointer",
+            "items",
+            "users",
+            "dims",
+            "directions",
+            "screening",
+            "built",
+            "size",
+            "trouble",
+        ]
         table(columns, [[row.get(column, "") for column in columns] for row in versions], right=columns[2:5])
     else:
         say(f"{place} holds no version; make one with `budgetrec build` or `budgetrec demo`.")
@@ -95,6 +106,7 @@ def _describe(path: Path) -> dict[str, Any]:
         "n_users": opened.n_users,
         "n_dims": opened.n_dims,
         "directions": opened.index.directions,
+        "screening": opened.index.screening,
         "max_budget": opened.index.max_budget,
         "has_seen": opened.has_seen,
         "has_titles": opened.has_titles,
@@ -105,22 +117,22 @@ def _describe(path: Path) -> dict[str, Any]:
     }
 
 
-def _show(path: Path, described: dict[str, Any]) -> None:
+def _show(opened: Bundle, described: dict[str, Any]) -> None:
     facts(
         [
-            ("bundle", path),
+            ("bundle", described["path"]),
             ("version", described["version"]),
             ("built at", described["built_at"]),
             ("items", f"{described['n_items']} x {described['n_dims']}"),
             ("users", described["n_users"]),
-            ("directions", f"{described['directions']}, for budgets up to {described['max_budget']}"),
+            ("directions", directions_of(opened)),
             ("seen items", "yes" if described["has_seen"] else "no"),
             ("titles", "yes" if described["has_titles"] else "no"),
             ("size", size(described["bytes"])),
             ("metadata", json.dumps(described["metadata"], ensure_ascii=False)),
         ]
     )
-    show_calibration(Bundle.open(path))
+    show_calibration(opened)
     rows = [
         [name, file["dtype"], " x ".join(map(str, file["shape"])), size(file["bytes"])]
         for name, file in described["files"].items()
@@ -141,6 +153,7 @@ def _summary(folder: VersionsFolder, version: str) -> dict[str, Any]:
         "users": opened.n_users,
         "dims": opened.n_dims,
         "directions": opened.index.directions,
+        "screening": opened.index.screening,
         "built": opened.built_at,
         "size": size(read_manifest(opened.path).bytes),
     }

@@ -281,7 +281,12 @@ def test_budgets_and_model(app, model):
     assert budgets["points"][1]["recall_at_10"] == 0.75
     latencies = [point["latency_us"] for point in budgets["points"]]
     assert latencies == sorted(latencies)
-    assert budgets["calibration"] == {"sample_size": 500, "directions": "principal", "screening": "threshold"}
+    assert budgets["calibration"] == {
+        "sample_size": 500,
+        "directions": "principal",
+        "screening": "threshold",
+        "held_out": True,
+    }
     assert set(budgets["cost_law"]) == {"a_us", "b_us"}
     described = app.get("/model").json()
     assert (described["version"], described["n_items"], described["n_users"]) == ("v1", 2000, 200)
