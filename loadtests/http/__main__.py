@@ -22,7 +22,7 @@ from loadtests.http import capacity, open_loop, wall
 from loadtests.http.fleet import REPOSITORY, Fleet, need_command, start_replica
 from loadtests.http.models import SECOND, make_models
 from loadtests.http.processes import free_port
-from loadtests.http.report import Report, Scenario, draw_latency
+from loadtests.http.report import Report, Scenario, draw_latency, machine
 from loadtests.http.traffic import equal_shares
 
 BUDGETS = (1, 4, 16, 64, 256, 1024, 4096)
@@ -38,7 +38,7 @@ def main() -> int:
     parser.add_argument("--pictures", type=Path, help="also write the pictures, as PNG, into this folder")
     options = parser.parse_args()
     options.out.mkdir(parents=True, exist_ok=True)
-    report = Report(command=shlex.join(["python", "-m", "loadtests.http", *sys.argv[1:]]))
+    report = Report(shlex.join(["python", "-m", "loadtests.http", *sys.argv[1:]]), machine())
     print(report.machine, flush=True)
     with tempfile.TemporaryDirectory() as name:
         directory = Path(name)

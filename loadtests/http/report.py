@@ -47,7 +47,7 @@ class Report:
     """Everything for the page."""
 
     command: str
-    machine: str = field(default_factory=lambda: machine())
+    machine: str
     capacity: str = ""
     open_loop: dict[str, Measured] = field(default_factory=dict)
     scenarios: list[Scenario] = field(default_factory=list)
