@@ -18,8 +18,12 @@ from safetensors.numpy import save_file
 
 from greedy_core import GreedyIndex, bundle
 from greedy_core.bundle import Bundle
+from greedy_core.calibration import Calibration
+from greedy_core.directions import FIXED_KINDS
 from greedy_core.versions import VersionsFolder
 from service import cli, demo
+from service.cli import plotting
+from tests.service.conftest import CALIBRATION
 
 ITEMS = np.random.default_rng(0).standard_normal((60, 8), dtype=np.float32)
 USERS = np.random.default_rng(1).standard_normal((9, 8), dtype=np.float32)
@@ -112,6 +116,12 @@ class TestHelp:
             (["build", "--items", "x.npy", "--output", "a", "--directions", "up"], "'up' is none of axes"),
             (["build", "--items", "x.npy", "--models", "a", "--version", "../b"], "no name for a version"),
             (["build", "--items", "x.npy", "--output", "a", "--metadata", "owner"], "'owner' is not KEY=VALUE"),
+            (["build", "--items", "x.npy", "--users", "y.npy", "--output", "a", "--plot", "b.xls"], "none of .png"),
+            (["build", "--items", "x.npy", "--output", "a", "--plot", "b.png"], "needs --users"),
+            (
+                ["build", "--items", "x.npy", "--users", "y.npy", "--output", "a", "--plot", "b.png", "--no-calibrate"],
+                "needs --users and --calibrate",
+            ),
             (["query"], "one of --user, --item and --vector"),
             (["query", "--user", "1", "--item", "2"], "one of --user"),
             (["promote"], "Missing argument"),
@@ -132,10 +142,16 @@ class TestBuild:
         made = Bundle.open(files / "bundle")
         made.verify()
         assert (made.n_items, made.n_users, made.version) == (60, 9, "bundle")
-        assert made.index.directions == "principal"
+        assert made.index.directions in FIXED_KINDS
         assert made.index.max_budget == 16
         np.testing.assert_array_equal(made.user_vector(3), USERS[3])
         assert "60 x 8" in out
+        assert f"{made.index.directions}, screening by {made.index.screening}, for budgets up to 16" in out
+
+    @pytest.mark.parametrize("directions", FIXED_KINDS)
+    def test_along_chosen_directions(self, ok, files, directions):
+        ok("build", "--items", "items.npy", "--users", "users.npy", "--directions", directions, "--output", "bundle")
+        assert Bundle.open(files / "bundle").index.directions == directions
 
     def test_into_a_models_folder_and_promoted(self, ok, files):
         ok("build", "--items", "items.npy", "--models", "models", "--version", "v1", "--promote")
@@ -223,6 +239,7 @@ class TestBuild:
         ("arguments", "words"),
         [
             (["--items", "nothing.npy"], "nothing.npy does not exist"),
+            (["--items", "items.npy", "--users", "users.npy", "--plot", "nowhere/a.png"], "nowhere is no directory"),
             (["--items", "items.csv"], "give one of .npy"),
             (["--items", "bad.npy"], "bad.npy cannot be read as .npy"),
             (["--items", "nan.npy"], "row 2 of nan.npy holds nan"),
@@ -262,6 +279,85 @@ class TestBuild:
         assert "already exists" in fails(1, "build", "--items", "nothing.npy", "--output", "bundle")
 
 
+class TestCalibration:
+    """What each budget buys, at the end of a build."""
+
+    @pytest.fixture
+    def built(self, ok, files):
+        """Build with so many users that some are held out; return what was printed, and the calibration."""
+        users = np.random.default_rng(2).standard_normal((1000, 8), dtype=np.float32)
+        np.save(files / "users.npy", users)
+        out = ok("build", "--items", "items.npy", "--users", "users.npy", "--output", "bundle")
+        return out, Calibration.from_dict(Bundle.open(files / "bundle").calibration)
+
+    def test_the_table(self, ok, built):
+        out, calibration = built
+        for printed in (out, ok("inspect", "bundle")):
+            lines = [line.split() for line in printed.splitlines()]
+            head = lines.index(["budget", "recall@10", "prec@5", "us", "per", "search", "best", "screening"])
+            rows = lines[head + 1 : head + 1 + len(calibration.points)]
+            assert [int(row[0]) for row in rows] == [8, 16, 32]
+            for row, point in zip(rows, calibration.points, strict=True):
+                recall, sign, error, precision, microseconds, *best = row[1:]
+                assert float(recall) == pytest.approx(point.recall_at_10, abs=1e-4)
+                assert (sign, float(error)) == ("±", pytest.approx(point.standard_error, abs=1e-4))
+                assert float(precision) == pytest.approx(point.prec_at_5, abs=1e-3)
+                assert float(microseconds) == pytest.approx(point.seconds * 1e6, abs=0.1)
+                assert " ".join(best) == point.best
+
+    def test_it_says_on_whom_it_was_measured(self, built):
+        out, calibration = built
+        assert calibration.held_out
+        assert calibration.sample_size <= 100
+        assert f"measured on {calibration.sample_size} held-out users" in out
+
+    def test_it_says_so_where_users_are_too_few_to_hold_any_out(self, ok, files):
+        out = ok("build", "--items", "items.npy", "--users", "users.npy", "--output", "bundle")
+        assert "measured on 9 users, too few to hold any out" in out
+        assert not Bundle.open(files / "bundle").calibration["held_out"]
+
+    @pytest.mark.parametrize("arguments", [(), ("--users", "users.npy", "--no-calibrate")])
+    def test_a_build_without(self, ok, files, arguments):
+        assert "has no calibration" in ok("build", "--items", "items.npy", *arguments, "--output", "bundle")
+        assert Bundle.open(files / "bundle").calibration is None
+
+    def test_one_that_cannot_be_used_counts_as_none(self, ok, tmp_path):
+        points = [{"budget": 16, "recall_at_10": 0.75}]
+        bundle.write(tmp_path / "m", index=GreedyIndex.build(ITEMS), calibration={"points": points})
+        assert "cannot be used and counts as none" in ok("inspect", "m")
+
+    @pytest.mark.parametrize(("name", "magic"), [("p.png", b"\x89PNG"), ("p.SVG", b"<?xml"), ("p.pdf", b"%PDF")])
+    def test_the_plot(self, ok, files, name, magic):
+        parts = ["--items", "items.npy", "--users", "users.npy", "--version", "v $1$"]
+        assert f"drawn: {name}" in ok("build", *parts, "--models", "models", "--plot", name)
+        assert (files / name).read_bytes().startswith(magic)
+
+    def test_a_plot_without_matplotlib_is_one_line_before_anything_is_read(self, fails, monkeypatch):
+        monkeypatch.delitem(sys.modules, "service.cli.plotting", raising=False)
+        for module in ("matplotlib", "matplotlib.axes", "matplotlib.figure", "matplotlib.ticker"):
+            monkeypatch.setitem(sys.modules, module, None)
+        parts = ["--items", "nothing.npy", "--users", "nothing.npy", "--output", "bundle"]
+        line = fails(1, "build", *parts, "--plot", "p.png")
+        assert "--plot needs matplotlib" in line
+        assert "pip install 'budgetrec[bench]'" in line
+
+
+def test_the_picture_shows_the_curve_and_its_band(tmp_path, monkeypatch):
+    drawn = []
+    monkeypatch.setattr(plotting.Figure, "savefig", lambda figure, path: drawn.append(figure))
+    calibration = Calibration.from_dict(CALIBRATION)
+    plotting.draw_calibration(calibration, tmp_path / "p.png", title="v1")
+    above, below = drawn[0].axes
+    (recalls,), (times,) = above.lines, below.lines
+    np.testing.assert_allclose(recalls.get_xydata(), [(p.budget, p.recall_at_10) for p in calibration.points])
+    np.testing.assert_allclose(times.get_xydata(), [(p.budget, p.seconds * 1e6) for p in calibration.points])
+    (band,) = above.collections
+    low, high = band.get_paths()[0].get_extents().intervaly
+    np.testing.assert_allclose((low, high), (0.5 - 1.96 * 0.01, 1.0))
+    assert above.get_ylim()[0] < low
+    assert "500 held-out users" in above.get_legend().get_title().get_text()
+
+
 class TestVersions:
     def test_inspect_a_folder(self, ok, models):
         models.promote("v1")
@@ -269,7 +365,7 @@ class TestVersions:
         out = ok("inspect", "models")
         rows = {line.split()[0]: line.split() for line in out.splitlines()[1:]}
         assert rows["v1"][1] == "previous"
-        assert rows["v2"][1:5] == ["current", "60", "9", "8"]
+        assert rows["v2"][1:7] == ["current", "60", "9", "8", "axes", "threshold"]
         answer = json.loads(ok("inspect", "--json"))
         assert (answer["current"], answer["previous"]) == ("v2", "v1")
         assert [version["version"] for version in answer["versions"]] == ["v1", "v2"]
@@ -285,18 +381,20 @@ class TestVersions:
     def test_inspect_a_bundle(self, ok, models):
         out = ok("inspect", models.path / "v1")
         assert "60 x 8" in out
+        assert "axes, screening by threshold, for budgets up to 20" in out
         assert "index.rows" in out
         assert "no calibration" in out
         answer = json.loads(ok("inspect", models.path / "v1", "--json"))
-        assert answer["version"] == "v1"
+        assert (answer["version"], answer["directions"], answer["screening"]) == ("v1", "axes", "threshold")
         assert answer["files"]["users.vectors"]["shape"] == [9, 8]
 
     def test_inspect_prints_a_calibration(self, ok, tmp_path):
-        points = [{"budget": 16, "recall_at_10": 0.75, "us": 3.25}, {"budget": 64, "recall_at_10": 1.0, "us": 5.0}]
-        bundle.write(tmp_path / "m", index=GreedyIndex.build(ITEMS), calibration={"points": points})
-        lines = [line.split() for line in ok("inspect", "m").splitlines()]
-        assert ["budget", "recall@10", "us"] in lines
-        assert ["16", "0.75", "3.25"] in lines
+        bundle.write(tmp_path / "m", index=GreedyIndex.build(ITEMS), calibration=CALIBRATION)
+        out = ok("inspect", "m")
+        assert ["1,024", "0.9900", "±", "0.0100", "0.990", "204.8", "threshold"] in [
+            line.split() for line in out.splitlines()
+        ]
+        assert "measured on 500 held-out users, screening by threshold" in out
 
     def test_verify(self, ok, fails, models):
         models.promote("v1")

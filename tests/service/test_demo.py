@@ -3,6 +3,7 @@
 import pytest
 
 from greedy_core import storage
+from greedy_core.calibration import Calibration
 from service import demo
 
 
@@ -57,6 +58,16 @@ def test_a_small_budget_is_not_enough_and_a_large_one_is(model):
             found[budget] += len(truth & set(ask(model, user, budget).ids.tolist()))
     assert found[8] < 900
     assert found[256] > 950
+
+
+def test_what_a_budget_buys_is_known(model):
+    calibration = Calibration.from_dict(model.calibration)
+    assert calibration.held_out
+    assert 64 <= calibration.sample_size <= 100
+    assert (calibration.directions, calibration.screening) == (model.index.directions, model.index.screening)
+    assert calibration.recall_at(8) < 0.9
+    assert calibration.recall_at(256) > 0.95
+    assert calibration.budget_for_recall(0.95) <= 256
 
 
 def test_users_have_seen_items_of_their_topics_only(model):
