@@ -55,19 +55,21 @@ clean:  ## remove everything that was made
 $(VENV)/bin/python:
 	sh .ci/bootstrap $(PYTHON) $(VENV)
 
-# Extras are named after the targets that need them; the compiled part is made again when its sources change.
+# An extra for each kind of work; the compiled part is made again when its sources change.
+PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
+
 $(VENV)/serve.stamp: $(VENV)/bin/python pyproject.toml $(NATIVE)
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e .
+	$(PIP) -e .
 	@touch $@
 
-$(VENV)/test.stamp: $(VENV)/serve.stamp
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[test]'
-	@touch $@
+$(VENV)/test.stamp: $(VENV)/bin/python pyproject.toml $(NATIVE)
+	$(PIP) -e '.[test]'
+	@touch $@ $(VENV)/serve.stamp
 
-$(VENV)/dev.stamp: $(VENV)/test.stamp
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev]'
-	@touch $@
+$(VENV)/dev.stamp: $(VENV)/bin/python pyproject.toml $(NATIVE)
+	$(PIP) -e '.[dev]'
+	@touch $@ $(VENV)/serve.stamp $(VENV)/test.stamp
 
-$(VENV)/peers.stamp: $(VENV)/dev.stamp
-	$(BIN)/python -m pip install --quiet --disable-pip-version-check -e '.[dev,peers]'
-	@touch $@
+$(VENV)/peers.stamp: $(VENV)/bin/python pyproject.toml $(NATIVE)
+	$(PIP) -e '.[dev,peers]'
+	@touch $@ $(VENV)/serve.stamp $(VENV)/test.stamp $(VENV)/dev.stamp
