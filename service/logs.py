@@ -37,7 +37,7 @@ def configure(settings: Settings, *, worker: int | None = None) -> None:
     structlog.configure(
         processors=[*shared, renderer],
         wrapper_class=structlog.make_filtering_bound_logger(level),
-        logger_factory=structlog.PrintLoggerFactory(sys.stderr),
+        logger_factory=lambda *_: _Stderr(),
         cache_logger_on_first_use=True,
     )
     handler = logging.StreamHandler(sys.stderr)
@@ -75,6 +75,17 @@ class Sampler:
             return True
         self._level = level
         return False
+
+
+class _Stderr:
+    """Writes lines to whatever stderr is at the time, with one call each, so that lines of workers do not mix."""
+
+    def msg(self, line: str) -> None:
+        """Write one line."""
+        sys.stderr.write(line + "\n")
+        sys.stderr.flush()
+
+    debug = info = warning = error = exception = critical = log = msg
 
 
 def _with_worker(worker: int) -> Any:
