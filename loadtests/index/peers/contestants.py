@@ -21,7 +21,7 @@ AS_BUILT = "ours, as built"
 EXACT = "exact scan"
 BUDGETS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
 # How many list entries screening by sums reads per candidate, beside what the index was built with.
-READS = (4, 8, 16, 32)
+READS = (2, 4, 8, 16, 32)
 
 
 def nothing() -> None:

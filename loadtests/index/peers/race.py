@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 # A recall that nobody asks for: such settings are not measured twice.
 USELESS_RECALL = 0.6
+# How long one setting may keep the others waiting in a round.
+PASS_SECONDS = 0.3
 
 
 def track(sequence: Sequence[Any], what: str) -> Iterable[Any]:
@@ -56,13 +58,21 @@ def passed(setting: Setting, queries: Floats) -> Floats:
     return np.array(seconds)
 
 
-def side_by_side(settings: Sequence[Setting], queries: Floats, rounds: int) -> list[float]:
-    """Return the mean over the queries of each query's best of `rounds`.
+def enough(seconds: float, n_queries: int) -> int:
+    """Return how many of the queries a setting is timed on: all, unless it is so slow that the rest would wait."""
+    return min(n_queries, max(50, int(PASS_SECONDS / seconds)))
+
+
+def side_by_side(
+    settings: Sequence[Setting], queries: Floats, rounds: int, counts: Sequence[int] | None = None
+) -> list[float]:
+    """Return the mean over the queries, or the first `counts` of them, of each query's best of `rounds`.
 
     Settings take turns in every round. A best per query, not per round: others use these cores as well, and a slow
     contestant would hardly ever have a round to itself.
     """
-    best = [np.full(len(queries), np.inf) for _ in settings]
+    counts = counts or [len(queries)] * len(settings)
+    best = [np.full(count, np.inf) for count in counts]
     gc.collect()
     gc.disable()
     try:
@@ -70,7 +80,7 @@ def side_by_side(settings: Sequence[Setting], queries: Floats, rounds: int) -> l
             passed(setting, queries[:20])
         for _ in track(range(rounds), "side by side"):
             for number, setting in enumerate(settings):
-                np.minimum(best[number], passed(setting, queries), out=best[number])
+                np.minimum(best[number], passed(setting, queries[: counts[number]]), out=best[number])
     finally:
         gc.enable()
     return [float(seconds.mean()) for seconds in best]
@@ -90,12 +100,13 @@ def race(
     First the whole grid roughly, on a fifth of the queries; what is slower than an exact scan or far from its family's
     envelope is dropped. Then the rest, in `rounds` rounds.
     """
-    few = slice(0, max(20, len(queries) // 5))
+    fifth = max(20, len(queries) // 5)
     rough: dict[str, list[tuple[Point, Entry]]] = {}
     entries = [Entry(contestant, setting) for contestant in contestants for setting in contestant.settings]
     for entry in track(entries, "the whole grid"):
         seconds = float(np.median(passed(entry.setting, queries[:10])))
         if seconds < exact_seconds:
+            few = slice(0, enough(seconds, fifth))
             timed = np.minimum(passed(entry.setting, queries[few]), passed(entry.setting, queries[few]))
             found = recall(entry.setting, queries[few], truth[few])
             point = entry.point(found, float(timed.mean()))
@@ -106,7 +117,12 @@ def race(
         wanted = set(promising(useful))
         # A family that never gets anywhere is shown where it ends.
         wanted |= {max((point for point, _ in measured), key=lambda point: point.recall)}
-        kept += [entry for point, entry in measured if point in wanted]
-    times = side_by_side([entry.setting for entry in kept], queries, rounds)
-    recalls = [recall(entry.setting, queries, truth) for entry in track(kept, "recall")]
-    return [entry.point(*numbers) for entry, *numbers in zip(kept, recalls, times, strict=True)]
+        kept += [(entry, point.seconds) for point, entry in measured if point in wanted]
+    counts = [enough(seconds, len(queries)) for _, seconds in kept]
+    times = side_by_side([entry.setting for entry, _ in kept], queries, rounds, counts)
+    # Of the slow, recall is known from fewer queries too; but from enough for two digits.
+    counts = [min(len(queries), max(200, count)) for count in counts]
+    return [
+        entry.point(recall(entry.setting, queries[:count], truth[:count]), seconds)
+        for (entry, _), seconds, count in zip(track(kept, "recall"), times, counts, strict=True)
+    ]
