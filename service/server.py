@@ -42,6 +42,8 @@ _LONGEST_DELAY = 5.0
 # Beyond the grace period: what the workers need to notice and to close.
 _MARGIN = 3.0
 _PR_SET_PDEATHSIG = 1
+# How often a leaving worker looks for connections that have become idle.
+_SOON = 0.2
 
 
 def serve(settings: Settings) -> int:
@@ -250,6 +252,13 @@ def run_worker(settings: Settings, slot: int, listener: socket.socket, run_dir: 
         def leave(self) -> None:
             """Stop accepting and let what runs finish."""
             self.should_exit = True
+            self.close_idle()
+
+        def close_idle(self) -> None:
+            """Close connections that ask nothing, also those that were accepted while the port was being closed."""
+            for connection in list(self.server_state.connections):
+                connection.shutdown()
+            asyncio.get_running_loop().call_later(_SOON, self.close_idle)
 
         def reload(self) -> None:
             """Try the model anew; a refusal is logged and counted by the keeper."""
