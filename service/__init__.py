@@ -1,7 +1,7 @@
 """The process around the library: HTTP in, receipts out.
 
     server    one supervisor, N workers, one listening socket
-      lane      GET /recommend inside the HTTP protocol         ─┐
+      protocol, lane, hot   GET /recommend ahead of ASGI        ─┐
       shell     every other request: ids, keys, limits, errors  ─┤
         routes    FastAPI: validation and documentation          │
                                                                  ▼

@@ -86,7 +86,7 @@ class Supervisor:
         # Imported after the port is bound, for it takes most of a second, and before the fork, so that a worker that
         # has to be replaced is there at once and shares the code's memory.
         import service.app  # noqa: PLC0415
-        import service.lane  # noqa: F401, PLC0415
+        import service.protocol  # noqa: F401, PLC0415
         from service.metrics import Metrics  # noqa: PLC0415
         from service.rundir import RunDir  # noqa: PLC0415
 
@@ -211,7 +211,7 @@ def run_worker(settings: Settings, slot: int, listener: socket.socket, run_dir: 
     import uvicorn  # noqa: PLC0415 - after the port is bound
 
     from service.app import create_app  # noqa: PLC0415
-    from service.lane import lane_for  # noqa: PLC0415
+    from service.protocol import lane_for  # noqa: PLC0415
 
     shell = create_app(settings, slot=slot, run_dir=run_dir)
     service = shell.service
