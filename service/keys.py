@@ -16,6 +16,7 @@ from service.errors import ApiError, key_limit
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
+    from pathlib import Path
 
     from service.settings import Settings
 
@@ -67,12 +68,12 @@ class Keyring:
         """
         entries = [part.strip() for part in settings.api_keys.get_secret_value().split(",") if part.strip()]
         if settings.api_keys_file is not None:
-            lines = settings.api_keys_file.read_text(encoding="utf-8").splitlines()
+            lines = _read(settings.api_keys_file).splitlines()
             entries += [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
         keys = [_parse(entry, number, settings) for number, entry in enumerate(entries, 1)]
         admin = settings.admin_key.get_secret_value() if settings.admin_key else None
         if settings.admin_key_file is not None:
-            admin = settings.admin_key_file.read_text(encoding="utf-8").strip()
+            admin = _read(settings.admin_key_file).strip()
         return cls(keys, _digest(admin.encode()) if admin else None)
 
     def identify(self, presented: bytes | None) -> Key | None:
@@ -146,6 +147,13 @@ def is_loopback(client: str | None) -> bool:
 
 def _digest(key: bytes) -> bytes:
     return sha256(key).digest()
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except OSError as reason:
+        raise ValueError(f"the keys in {path} cannot be read ({reason.strerror}); check the path") from None
 
 
 def _parse(entry: str, number: int, settings: Settings) -> Key:

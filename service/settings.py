@@ -20,6 +20,8 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
+from service.keys import Keyring
+
 SETTINGS_FILE_VARIABLE = "BUDGETREC_SETTINGS_FILE"
 PREFIX = "BUDGETREC_"
 
@@ -36,7 +38,7 @@ def unknown_variables() -> list[str]:
 class Settings(BaseSettings):
     """The settings of one service; immutable once made."""
 
-    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True)
+    model_config = SettingsConfigDict(env_prefix=PREFIX, extra="forbid", frozen=True, hide_input_in_errors=True)
 
     # --- where it listens
     host: str = Field("127.0.0.1", min_length=1, description="Address to listen on.")
@@ -134,6 +136,8 @@ class Settings(BaseSettings):
                 f"shed_wait_ms {self.shed_wait_ms} is below overload_wait_ms {self.overload_wait_ms}; "
                 "budgets shrink before requests are refused, so raise it"
             )
+        # A fault in the keys is the operator's to see at the start, not a worker's to die of.
+        Keyring.from_settings(self)
         return self
 
     @classmethod

@@ -134,6 +134,11 @@ def test_bad_entries_are_named_without_the_key(entry):
     assert "long-enough-key" not in str(refused.value)
 
 
+def test_a_file_that_is_not_there_is_named(tmp_path):
+    with pytest.raises(ValueError, match=str(tmp_path / "none")):
+        Settings(api_keys_file=tmp_path / "none")
+
+
 def test_loopback():
     assert is_loopback("127.0.0.1")
     assert is_loopback(None)

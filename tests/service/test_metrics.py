@@ -8,6 +8,8 @@ from prometheus_client.parser import text_string_to_metric_families
 from service.cells import Cells, Family, Layout
 from service.logs import Sampler
 from service.metrics import BUDGET_CLASSES, LAYOUT, SECONDS, Metrics, budget_class
+from service.monitor import WAITING, RecallMonitor
+from service.settings import Settings
 from tests.service.running import in_process, metric, poll
 
 # What dashboards and alerts are built on.
@@ -188,6 +190,19 @@ def test_the_recall_monitor(model):
             found = model.index.search(query, budget=256, exclude=seen)
             true += len(set(exact.ids.tolist()) & set(found.ids.tolist()))
         assert hits == true
+
+
+@pytest.mark.parametrize("cap", [0.01, 0.05, 0.5, 1.0])
+def test_the_monitor_rests_to_keep_within_its_cap(cap):
+    rest = RecallMonitor(Settings(monitor_cpu=cap), Metrics()).rest(0.02)
+    assert 0.02 / (0.02 + rest) == pytest.approx(cap)
+
+
+def test_what_the_monitor_has_no_room_for_is_counted(model):
+    with in_process(model.path, monitor_share=1.0, monitor_cpu=0.001) as app:
+        for _ in range(100):
+            app.get("/recommend?user_id=u9&budget=16")
+        assert app.metric("budgetrec_recall_skipped_total") >= 100 - WAITING - 5
 
 
 @pytest.mark.parametrize("share", [0.0, 0.01, 0.25, 1.0])
