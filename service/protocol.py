@@ -93,12 +93,14 @@ class LaneProtocol(HttpToolsProtocol):
         self._in_head = False
         if self._chunk > self.lane.header_limit:
             self._refuse_large_head()
-        if self.waits():
-            # Pipelined: the question before this one is answered first.
+        pipelined = self.waits()
+        if pipelined:
+            # The question before it is answered first; this one goes to ASGI, which takes pipelines one by one.
             self.serve()
         cycle = self.cycle
         if (
             self.lane.enabled
+            and not pipelined
             and self.url.startswith(PATH)
             and (cycle is None or cycle.response_complete)
             and not self.flow.write_paused
