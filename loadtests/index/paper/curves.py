@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from greedy_core import ExactIndex, GreedyIndex
-from greedy_core.directions import KINDS as DIRECTIONS
+from greedy_core.directions import FIXED_KINDS as DIRECTIONS
 from loadtests.index import baselines
 
 if TYPE_CHECKING:
