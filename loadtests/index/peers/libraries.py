@@ -84,7 +84,10 @@ class Peer(ABC):
 
 
 class ScaNN(Peer):
-    """Partitions, anisotropic quantisation, exact reordering; with `soar`, every item in two partitions."""
+    """Partitions, anisotropic quantisation, exact reordering.
+
+    With `soar`, every item is in two partitions; `block` is how many dimensions share a code, 2 unless given.
+    """
 
     family, module, package = "ScaNN", "scann", "scann"
 
@@ -93,7 +96,9 @@ class ScaNN(Peer):
         soar = {"soar_lambda": 1.5, "overretrieve_factor": 2.0} if self.options["soar"] else {}
         leaves = self.options["leaves"]
         tree = builder.tree(leaves, max(1, leaves // 10), training_sample_size=min(len(items), 250_000), **soar)
-        self.index = tree.score_ah(2, anisotropic_quantization_threshold=0.2).reorder(100).build()
+        self.index = (
+            tree.score_ah(self.options.get("block", 2), anisotropic_quantization_threshold=0.2).reorder(100).build()
+        )
 
     def save(self, folder: Path) -> None:
         self.index.serialize(str(folder), relative_path=True)
@@ -339,6 +344,7 @@ def lineup(n_items: int, *, quick: bool = False) -> list[Peer]:
     return [
         # Few, large leaves are nearly a flat scan of the codes: its best way to high recall where norms vary.
         ScaNN(leaves=max(1, round(root / 4)), soar=False),
+        ScaNN(leaves=max(1, round(root / 4)), soar=False, block=1),
         *(ScaNN(leaves=count, soar=soar) for soar in (False, True) for count in leaves),
         *(FaissIvfFlat(lists=count) for count in lists),
         *(FaissFastScan(lists=count) for count in lists),

@@ -95,7 +95,7 @@ def verdict_rows(run: dict[str, Any]) -> list[list[str]]:
             micros(verdict.ours),
             verdict.peer or "none gets there",
             micros(verdict.peers),
-            number(verdict.ratio, ".2f"),
+            number(verdict.ratio, ".2f" if verdict.ratio and verdict.ratio > 0.05 else ".3f"),
             number(verdict.times_exact, ",.0f"),
         ]
         for verdict in judged(run)
