@@ -87,6 +87,7 @@ def compare(
         "data": data.name,
         "queries": len(asked),
         "rounds": rounds,
+        "clock": "processor time",
         "exact_seconds": exact_seconds,
         "points": [point._asdict() for point in points],
         "builds": [_built(contestant) for contestant in [*contestants, exact]],

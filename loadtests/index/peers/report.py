@@ -122,6 +122,7 @@ def remarks(run: dict[str, Any]) -> list[str]:
     """Return what belongs under the tables: budgets, where time goes, who did not take part."""
     budgets = ", ".join(f"{budget}: {found:.3f}" for budget, found in run["recall_at_budget"].items())
     lines = [f"Recall at budget, as built: {budgets}. Exact scan {run['exact_seconds'] * 1e6:,.0f} us."]
+    lines.append(f"{run['queries']} queries, {run['rounds']} rounds, {run.get('clock', 'wall clock')}.")
     if part := run.get("breakdown"):
         lines.append(
             f"At 0.95 ({part['setting']}, recall {part['recall']:.3f}): {part['search_us']:.1f} us, "
