@@ -42,9 +42,20 @@ BATCH_TURN = 8
 # Headers of requests that ASGI has to look at.
 FOREIGN = frozenset((b"connection", b"content-length", b"expect", b"origin", b"transfer-encoding", b"upgrade"))
 
-_USUAL = re.compile(
+# Headers that change what a question asks; who asks it is the keyring's business.
+ASKING = frozenset((b"x-priority", b"x-request-deadline-ms"))
+NOTED = ASKING | FOREIGN | {b"x-request-id"}
+
+_QUESTION = (
     rb"/recommend\?user_id=([A-Za-z0-9._~:@-]{1,200})(?:&budget=([1-9][0-9]{0,8}))?(?:&top_k=([1-9][0-9]{0,5}))?"
+)
+_USUAL = re.compile(_QUESTION).fullmatch
+# A whole request and nothing else: the usual question, well-formed headers, none of them one that matters.
+_WHOLE = re.compile(
+    rb"GET " + _QUESTION + rb" HTTP/1\.1\r\n"
+    rb"(?:(?!(?i:" + b"|".join(sorted(NOTED)) + rb"):)[A-Za-z0-9!#$%&'*+.^_`|~-]+:[\t\x20-\x7e\x80-\xff]*\r\n)+\r\n"
 ).fullmatch
+_LONGEST_GLANCE = 2048
 
 
 # User, budget, top_k, arrival.
@@ -77,23 +88,47 @@ class Lane:
 
     def take(self, connection: LaneProtocol) -> bool:
         """Queue a connection's request if it is a question for the lane; False leaves it to ASGI."""
-        engine = self.engine
         connection.idle_since = arrival = perf_counter()
         usual = None if connection.asking or self._keys else _USUAL(connection.url)
-        if usual is not None:
-            user_id, budget, top_k = usual.groups()
-            products = self._default_budget if budget is None else int(budget)
-            wanted = self._default_top_k if top_k is None else int(top_k)
-            if products > engine.plain_budget or wanted > self._max_top_k or not self.queue.is_calm():
-                usual = None
-            else:
-                connection.plain = (user_id.decode("ascii"), products, wanted, arrival)
-        if usual is None:
+        products = self._take_usual(connection, usual, arrival) if usual is not None else 0
+        if products == 0:
             products = self._take_unusual(connection, arrival)
-            if products == 0:
-                return False
+        if products == 0:
+            return False
+        self._enter(connection, products)
+        return True
+
+    def glance(self, connection: LaneProtocol, data: bytes) -> bool:
+        """Queue a whole request that is the usual question, without parsing it; False leaves it to the parser.
+
+        What it accepts, the parser would accept and read in the same way; it is only quicker.
+        """
+        if self._keys or not self.enabled or len(data) > _LONGEST_GLANCE:
+            return False
+        whole = _WHOLE(data)
+        if whole is None:
+            return False
+        connection.idle_since = arrival = perf_counter()
+        products = self._take_usual(connection, whole, arrival)
+        if products == 0:
+            return False
+        self._enter(connection, products)
+        return True
+
+    def _take_usual(self, connection: LaneProtocol, usual: re.Match[bytes], arrival: float) -> int:
+        """Read the usual question; return its products, 0 if there is more to it."""
+        user_id, budget, top_k = usual.groups()
+        products = self._default_budget if budget is None else int(budget)
+        wanted = self._default_top_k if top_k is None else int(top_k)
+        if products > self.engine.plain_budget or wanted > self._max_top_k or not self.queue.is_calm():
+            return 0
+        connection.plain = (user_id.decode("ascii"), products, wanted, arrival)
+        return products
+
+    def _enter(self, connection: LaneProtocol, products: int) -> None:
+        """Let a question wait for its turn, and make sure that there will be one."""
         connection.products = products
-        connection.seconds = seconds = engine.law.seconds(products)
+        connection.seconds = seconds = self.engine.law.seconds(products)
         self.queue.enter(products, seconds)
         if connection.ask is not None and connection.ask.priority == BATCH:
             self._batch.append(connection)
@@ -102,7 +137,6 @@ class Lane:
         if not self._scheduled:
             self._scheduled = True
             connection.loop.call_soon(self.work, connection.loop)
-        return True
 
     def _take_unusual(self, connection: LaneProtocol, arrival: float) -> int:
         """Read any other question that is well-formed and short enough for the loop.

@@ -13,7 +13,7 @@ from uvicorn.protocols.http.httptools_impl import STATUS_LINE, HttpToolsProtocol
 
 from service import errors
 from service.errors import ApiError
-from service.lane import FOREIGN, PATH, Lane
+from service.lane import ASKING, NOTED, PATH, Lane
 
 if TYPE_CHECKING:
     import asyncio
@@ -22,10 +22,6 @@ if TYPE_CHECKING:
     from service.keys import Key
     from service.lane import Plain
     from service.shell import Shell
-
-# Headers that change what a question asks; who asks it is the keyring's business.
-_ASKING = frozenset((b"x-priority", b"x-request-deadline-ms"))
-_NOTED = _ASKING | FOREIGN | {b"x-request-id"}
 
 
 class LaneProtocol(HttpToolsProtocol):
@@ -44,6 +40,7 @@ class LaneProtocol(HttpToolsProtocol):
         self.asking = False  # one that changes the question
         self.idle_since = perf_counter()
         self._in_lane = False
+        self._in_message = False
         self._in_head = False
         self._head_bytes = 0
         self._chunk = 0
@@ -58,7 +55,12 @@ class LaneProtocol(HttpToolsProtocol):
         self.lane.watch(self.connections, self.loop)
 
     def data_received(self, data: bytes) -> None:
-        """Parse, but do not let a head grow without end."""
+        """Glance, else parse, but do not let a head grow without end."""
+        if not self._in_message and self._is_free() and self.lane.glance(self, data):
+            self.headers = []
+            self.noted = False
+            self._unset_keepalive_if_required()
+            return
         self._chunk = len(data)
         if self._in_head:
             self._head_bytes += self._chunk
@@ -74,15 +76,15 @@ class LaneProtocol(HttpToolsProtocol):
         self.headers = []
         self.noted = self.asking = False
         self.expect_100_continue = False
-        self._in_head = True
+        self._in_message = self._in_head = True
         self._head_bytes = self._chunk
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Collect a header and note those that matter."""
         name = name.lower()
-        if name in _NOTED:
+        if name in NOTED:
             self.noted = True
-            if name in _ASKING:
+            if name in ASKING:
                 self.asking = True
             elif name == b"expect" and value.lower() == b"100-continue":
                 self.expect_100_continue = True
@@ -97,13 +99,11 @@ class LaneProtocol(HttpToolsProtocol):
         if pipelined:
             # The question before it is answered first; this one goes to ASGI, which takes pipelines one by one.
             self.serve()
-        cycle = self.cycle
         if (
             self.lane.enabled
             and not pipelined
             and self.url.startswith(PATH)
-            and (cycle is None or cycle.response_complete)
-            and not self.flow.write_paused
+            and self._is_free()
             and self.parser.get_method() == b"GET"
             and self.parser.should_keep_alive()
             and not (self.noted and self._is_foreign())
@@ -118,6 +118,16 @@ class LaneProtocol(HttpToolsProtocol):
         self.headers.extend(headers)
         super().on_headers_complete()
 
+    def _is_free(self) -> bool:
+        """Whether no other request of this connection is under way, and the caller reads its answers."""
+        cycle = self.cycle
+        return (
+            (cycle is None or cycle.response_complete)
+            and self.plain is None
+            and self.ask is None
+            and not self.flow.write_paused
+        )
+
     def _is_foreign(self) -> bool:
         """Whether ASGI has to see the request: for a header, or as HTTP/1.0 that wants to keep the connection."""
         return self.parser.get_http_version() != "1.1" or self.lane.is_foreign(self.headers)
@@ -129,6 +139,7 @@ class LaneProtocol(HttpToolsProtocol):
 
     def on_message_complete(self) -> None:
         """End a request."""
+        self._in_message = False
         if not self._in_lane:
             # From here on a request waits for us; before, we waited for its body.
             self.scope["budgetrec.arrival"] = perf_counter()  # type: ignore[typeddict-unknown-key]

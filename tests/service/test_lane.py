@@ -79,6 +79,66 @@ def test_headers_mean_the_same(lane, app, headers):
         assert fast.headers["x-request-id"] == "mine"
 
 
+QUESTION = b"GET /recommend?user_id=u9&budget=64 HTTP/1.1\r\n"
+
+
+class TestAGlance:
+    """Whole requests that are read without the parser, and those that only look like it."""
+
+    @pytest.mark.parametrize(
+        "headers",
+        [
+            b"Host: x",
+            b"host:x",
+            b"Host: x\r\nUser-Agent: curl/8.0\r\nAccept: */*\r\nCookie: a=b; c=d",
+            b"X-Any: \xc3\xbc\xff",
+        ],
+    )
+    def test_the_same_bytes(self, lane, app, headers):
+        with RawConnection(lane.port) as raw:
+            for _ in range(3):
+                raw.send(QUESTION + headers + b"\r\n\r\n")
+                status, names, body = raw.answer()
+                assert status == 200
+                assert names["x-request-id"]
+                assert same(body, app.get("/recommend?user_id=u9&budget=64").content)
+
+    def test_between_other_requests(self, lane):
+        with RawConnection(lane.port) as raw:
+            for _ in range(3):
+                raw.send(b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n")
+                assert raw.answer()[2] == b'{"status":"live"}'
+                raw.send(QUESTION + b"Host: x\r\n\r\n")
+                assert b'"user_id":"u9"' in raw.answer()[2]
+                raw.send(QUESTION + b"Host: x\r\nX-Request-ID: mine\r\n\r\n")
+                assert raw.answer()[1]["x-request-id"] == "mine"
+
+    @pytest.mark.parametrize("name", [b"X-Priority", b"x-priority", b"X-PRIORITY"])
+    def test_headers_that_matter_are_never_overlooked(self, lane, name):
+        with RawConnection(lane.port) as raw:
+            raw.send(QUESTION + b"Host: x\r\n" + name + b": nobody\r\n\r\n")
+            assert raw.answer()[0] == 422
+
+    def test_a_body_is_never_taken_for_a_request(self, lane):
+        with RawConnection(lane.port) as raw:
+            inner = QUESTION + b"Host: x\r\n\r\n"
+            raw.send(b"POST /recommend HTTP/1.1\r\nHost: x\r\nContent-Length: %d\r\n\r\n" % len(inner))
+            poll(lambda: lane.get("/health/live").status_code == 200, "a turn of the loop")
+            raw.send(inner)
+            assert raw.answer()[0] == 422
+            raw.send(inner)
+            assert raw.answer()[0] == 200
+
+    @pytest.mark.parametrize("bad", [b"No Name: x", b"Folded: x\r\n y", b"Zero: \x00", b": empty", b"nothing"])
+    def test_headers_that_are_none_are_left_to_the_parser(self, lane, bad):
+        with RawConnection(lane.port) as raw:
+            raw.send(QUESTION + bad + b"\r\n\r\n")
+            answer = raw.answer()
+            assert answer is not None
+            assert answer[0] in (200, 400)
+        assert lane.get("/health/live").status_code == 200
+
+
 def test_a_pipeline_is_answered_in_order(lane):
     with RawConnection(lane.port) as raw:
         asked = []
