@@ -76,9 +76,10 @@ def test_without_peers_there_is_no_ratio():
 
 
 def test_only_what_is_clearly_beaten_is_not_measured_again():
-    near, beaten, slow = (0.899, 12), (0.8, 11), (0.9, 16)
-    measured = points("a", (0.9, 10), near, beaten, slow, (0.99, 40))
-    assert [(p.recall, round(p.seconds * 1e6)) for p in promising(measured)] == [(0.9, 10), near, (0.99, 40)]
+    near, worse_but_hardly_slower, beaten, slow = (0.899, 12), (0.8, 11), (0.8, 14), (0.9, 18)
+    measured = points("a", (0.9, 10), near, worse_but_hardly_slower, beaten, slow, (0.99, 40))
+    kept = [(p.recall, round(p.seconds * 1e6)) for p in promising(measured)]
+    assert kept == [(0.9, 10), near, worse_but_hardly_slower, (0.99, 40)]
 
 
 # ---- contestants -------------------------------------------------------------------------------------------------

@@ -84,18 +84,19 @@ def verdicts(
     return answer
 
 
-def promising(points: Sequence[Point], slack: float = 1.5, margin: float = 0.01) -> list[Point]:
+def promising(points: Sequence[Point], slack: float = 1.3, margin: float = 0.01) -> list[Point]:
     """Return the points that may be on the envelope once they are measured well.
 
-    Dropped is what another point beats by more than `margin` in recall at `1 / slack` of the time.
+    Dropped is what another point beats clearly: `slack` times as fast and more recall by `margin`, or as fast as that
+    twice over and no less recall.
     """
     best = envelope(points)
     return [
         point
         for point in points
         if not any(
-            (other.seconds * slack < point.seconds and other.recall >= point.recall - margin / 5)
-            or (other.seconds < point.seconds and other.recall > point.recall + margin)
+            (other.seconds * slack < point.seconds and other.recall > point.recall + margin)
+            or (other.seconds * slack * slack < point.seconds and other.recall >= point.recall)
             for other in best
         )
     ]
