@@ -206,17 +206,27 @@ def measure(bundle: Bundle, rounds: int, seconds: float) -> dict[str, Any]:
             for contender in running:
                 seen.setdefault(contender.name, []).append(ask(contender, seconds))
             print(f"  round {number + 1} of {rounds}", file=sys.stderr)
+        search_us = mean_search_us(running[0].port)
     finally:
         for contender in running:
             contender.process.stop()
         shutil.rmtree(folder, ignore_errors=True)
     return {
+        "search_us": search_us,
         "n_items": bundle.n_items,
         "n_dims": bundle.n_dims,
         "recall": {"service": our_recall, "FastAPI + hnswlib": peer_recall},
         "ef": ef,
         "rounds": {name: [list(entry) for entry in entries] for name, entries in seen.items()},
     }
+
+
+def mean_search_us(port: int) -> float:
+    """Return what the service itself says a search took, on average over the whole run."""
+    with urllib.request.urlopen(f"http://127.0.0.1:{port}/metrics") as response:
+        text = response.read().decode()
+    name = rf'budgetrec_search_seconds_{{}}\{{{{budget_class="{BUDGET}"\}}}} (\S+)'
+    return _number(name.format("sum"), text) / _number(name.format("count"), text) * 1e6
 
 
 def shared_memory(bundle: Bundle, workers: int = 4) -> dict[str, float]:
@@ -283,7 +293,7 @@ def table(name: str, result: dict[str, Any], memory: dict[str, float] | None) ->
     note = f"hnswlib: M 16, ef {result['ef']}"
     if result["recall"]["FastAPI + hnswlib"] < result["recall"]["service"]:
         note += ", within 0.01 of the best of all tried (up to 800); it does not reach our recall here"
-    lines += ["", note + "."]
+    lines += ["", note + ".", f"Search alone, by the service's own histogram: {result['search_us']:.0f} us on average."]
     if memory:
         lines.append(
             f"Memory: the model's files are {memory['files']:.0f} MB; {memory['workers']:.0f} workers hold "
@@ -316,7 +326,8 @@ def main() -> None:
     if options.write:
         stamp = time.strftime("%Y-%m-%d")
         head = (
-            f"# Requests per second\n\n`make httpbench` ({' '.join(sys.argv[1:])}), {stamp}, {os.cpu_count()} cores. "
+            f"# Requests per second\n\n`make httpbench` ({' '.join(sys.argv[1:])}), {stamp}, {os.cpu_count()} cores, load average {os.getloadavg()[1]:.1f} "
+            f"(everything on the machine counts; a quiet one shows more). "
             f"One worker on one core, wrk on another, {CONNECTIONS} connections kept alive, budget {BUDGET}, "
             f"top_k {TOP_K}.\n\n"
         )
