@@ -326,9 +326,10 @@ def main() -> None:
     if options.write:
         stamp = time.strftime("%Y-%m-%d")
         head = (
-            f"# Requests per second\n\n`make httpbench` ({' '.join(sys.argv[1:])}), {stamp}, {os.cpu_count()} cores, load "
-            f"average {os.getloadavg()[1]:.1f} (everything on the machine counts; a quiet one shows more). One worker on "
-            f"one core, wrk on another, {CONNECTIONS} connections kept alive, budget {BUDGET}, top_k {TOP_K}.\n\n"
+            f"# Requests per second\n\n`make httpbench` ({' '.join(sys.argv[1:])}), {stamp}, {os.cpu_count()} cores, "
+            f"load average {os.getloadavg()[1]:.1f} (everything on the machine counts; a quiet one shows more). "
+            f"One worker on one core, wrk on another, {CONNECTIONS} connections kept alive, budget {BUDGET}, "
+            f"top_k {TOP_K}.\n\n"
         )
         RESULTS.write_text(head + "\n\n".join(tables) + "\n")
 
