@@ -207,7 +207,7 @@ def shift_of(largest: np.float32, weight: np.float32) -> int:
 def screen_sum(
     H: Matrix, w: Matrix, budget: int, excluded: AbstractSet[int] = frozenset(), reads: int = 16
 ) -> list[int]:
-    """Past the paper: C(w) by the sum of the products |z_jt| >= tau, in rounds of 256, 1024, 4096, ... candidates.
+    """Past the paper: C(w) by the sum of the products |z_jt| >= tau, in rounds of 64, 256, 1024, ... candidates.
 
     Round r lowers tau, by quarters of an octave, while no more than reads * B_r positive entries lie above it; negative
     ones are read as far, or until they are as many. An item comes into sight with its first positive product; of
@@ -226,7 +226,7 @@ def screen_sum(
         products = (np.abs(H[:, active]).astype(np.float64) * scale).astype(np.int64) * signs.astype(np.int64)
         positive = [int(((levels <= m) & (signs > 0)).sum()) for m in range(LEVELS)]
         negative = [int(((levels <= m) & (signs < 0)).sum()) for m in range(LEVELS)]
-        m, m_negative, goal = 0, -1, 256
+        m, m_negative, goal = 0, -1, 64
         while len(candidates) < budget:
             while m + 1 < LEVELS and positive[m + 1] <= reads * goal:
                 m += 1

@@ -18,9 +18,9 @@
 
 namespace greedy {
 
-// The first round chooses up to 256 candidates, every further one four times as many: more rounds would choose too many
-// candidates before much was known of them.
-constexpr std::int64_t kFirstRound = 256;
+// The first round chooses up to 64 candidates, every further one four times as many: so a small budget reads little, and no
+// round chooses many candidates before much is known of them.
+constexpr std::int64_t kFirstRound = 64;
 constexpr std::int64_t kRoundGrowth = 4;
 
 // Clears the sums however the screening ends.
