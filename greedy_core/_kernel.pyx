@@ -37,7 +37,8 @@ cdef extern from "level_table.h" namespace "greedy" nogil:
         void assign(const DirectionLists& lists) except +
 
 cdef extern from "list_building.h" namespace "greedy" nogil:
-    void build_list(const float* column, int64_t n_items, float sign, int64_t depth, int32_t* ids, float* values) except +
+    void build_list(const float* column, int64_t n_items, float sign, int64_t depth, int32_t* ids,
+                    float* values) except +
     int64_t first_bad_list(const DirectionLists& lists, int64_t n_items)
 
 cdef extern from "query_scratch.h" namespace "greedy" nogil:
@@ -189,8 +190,8 @@ def one_each(values, int64_t n, str name):
 cdef class Kernel:
     """One index as the native code sees it. Immutable; any number of threads may search it at once.
 
-    rows (n_items, stride) float32, padded; lists (n_lists, depth) or None for an exact scan; axes (n_axes, stride) float32,
-    padded, or None where the axes are the coordinates. The arrays are kept alive, not copied, and their ids are
+    rows (n_items, stride) float32, padded; lists (n_lists, depth) or None for an exact scan; axes (n_axes, stride)
+    float32, padded, or None where the axes are the coordinates. The arrays are kept alive, not copied, and their ids are
     validated by `first_bad_list`, which the caller must ask before the first search.
     """
 
@@ -267,12 +268,13 @@ cdef class Kernel:
             return 0
         if receipt.status == Status.query_not_usable:
             raise InvalidQueryError(
-                "the query has a value that is not finite or is above 1e15, which could overflow an inner product; repair it."
+                "the query has a value that is not finite or is above 1e15, which could overflow an inner product; "
+                "repair it."
             )
         if self.view.lists.n_lists == 0:
             raise InvalidBudgetError(
-                f"an exact scan spends an inner product on each of the {self.view.n_items} items, but the budget is {budget}; "
-                "raise it, or use a GreedyIndex."
+                f"an exact scan spends an inner product on each of the {self.view.n_items} items, but the budget is "
+                f"{budget}; raise it, or use a GreedyIndex."
             )
         raise InvalidBudgetError(
             f"the budget {budget} is above this index's max_budget of {self.view.max_budget} and below the "
