@@ -191,7 +191,7 @@ cdef class Kernel:
     """One index as the native code sees it. Immutable; any number of threads may search it at once.
 
     rows (n_items, stride) float32, padded; lists (n_lists, depth) or None for an exact scan; axes (n_axes, stride)
-    float32, padded, or None where the axes are the coordinates. The arrays are kept alive, not copied, and their ids are
+    float32, padded, or None where the axes are the coordinates. The arrays are kept alive, not copied; their ids are
     validated by `first_bad_list`, which the caller must ask before the first search.
     """
 
