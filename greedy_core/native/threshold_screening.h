@@ -87,14 +87,14 @@ class EntryHistogram {
   std::int64_t estimate_ = 0;
 };
 
-// Reads every list down to tau and keeps each item's largest z. Returns the number of entries read.
-inline std::int64_t collect_above(QueryScratch& scratch, std::int64_t depth, double tau) {
+// Reads every list down to tau, but at most `limit` entries, and keeps each item's largest z. Returns the number of entries read.
+inline std::int64_t collect_above(QueryScratch& scratch, std::int64_t limit, double tau) {
   std::int64_t entries_read = 0;
   for (std::size_t t = 0; t < scratch.active.size(); ++t) {
     const ActiveList& list = scratch.active[t];
     std::int64_t r = scratch.positions[t];
     const std::int64_t start = r;
-    for (double z; r < depth && (z = list.z(r)) >= tau; ++r) {
+    for (double z; r < limit && (z = list.z(r)) >= tau; ++r) {
       bool fresh;
       const auto next = static_cast<std::int32_t>(scratch.found.size());
       const std::int32_t position = scratch.visited.insert(list.ids[r], next, fresh);
@@ -117,8 +117,8 @@ inline std::int64_t screen_threshold(QueryScratch& scratch, const ListKnots& kno
   const auto wanted = static_cast<double>(budget);
   EntryHistogram histogram(scratch.histogram);
   std::int64_t entries_read = 0;
-  // No list is read past entry `budget`, the excluded items aside.
-  const std::int64_t limit = budget + static_cast<std::int64_t>(scratch.excluded.size());
+  // No list need be read past entry `budget`, the excluded items aside: what comes later has that many items before it.
+  const std::int64_t limit = std::min(depth, budget + static_cast<std::int64_t>(scratch.excluded.size()));
   bool reachable = histogram.assign(scratch.active, knots.ranks(), limit);
   if (reachable) {
     begin_screening(scratch, budget + budget / 4);
@@ -127,7 +127,7 @@ inline std::int64_t screen_threshold(QueryScratch& scratch, const ListKnots& kno
     scratch.positions.assign(scratch.active.size(), 0);
     double entries = 1.1 * wanted + 16;
     while (static_cast<std::int64_t>(scratch.found.size()) < budget && (reachable = histogram.lower_to(entries))) {
-      entries_read += collect_above(scratch, depth, histogram.threshold());
+      entries_read += collect_above(scratch, limit, histogram.threshold());
       const auto found = static_cast<double>(scratch.found.size());
       // Some entries name an item again: ask for more of them in the proportion seen so far, but not for many at once.
       entries = histogram.estimate() * std::min(4.0, (1.1 * wanted + 16) / std::max(found, 1.0));
