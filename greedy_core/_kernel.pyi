@@ -30,14 +30,34 @@ class Kernel:
         axes: npt.NDArray[np.float32] | None,
         max_budget: int,
         reads: int,
+        routed_reads: int,
     ) -> None: ...
     def first_bad_list(self) -> int: ...
     def search(
-        self, query: npt.ArrayLike, top_k: int, budget: int, exclude: npt.ArrayLike | None, variant: Variant
+        self,
+        query: npt.ArrayLike,
+        top_k: int,
+        budget: int,
+        exclude: npt.ArrayLike | None,
+        variant: Variant,
+        route: npt.NDArray[np.float32] | None,
     ) -> SearchResult: ...
     def screen(
-        self, query: npt.ArrayLike, budget: int, exclude: npt.ArrayLike | None, variant: Variant, ordered: bool
+        self,
+        query: npt.ArrayLike,
+        budget: int,
+        exclude: npt.ArrayLike | None,
+        variant: Variant,
+        ordered: bool,
+        route: npt.NDArray[np.float32] | None,
     ) -> npt.NDArray[np.int32]: ...
     def search_batch(
-        self, queries: npt.ArrayLike, top_k: int, budget: Any, exclude: Any, variant: Variant, threads: int
+        self,
+        queries: npt.ArrayLike,
+        top_k: int,
+        budget: Any,
+        exclude: Any,
+        variant: Variant,
+        threads: int,
+        routes: Any,
     ) -> list[SearchResult]: ...

@@ -36,6 +36,13 @@ cdef extern from "level_table.h" namespace "greedy" nogil:
     cppclass LevelTable:
         void assign(const DirectionLists& lists) except +
 
+cdef extern from "followed_lists.h" namespace "greedy" nogil:
+    cppclass Route:
+        const float* weights
+        int64_t n_axes
+        const float* centres
+        int64_t n_centres
+
 cdef extern from "list_building.h" namespace "greedy" nogil:
     void build_list(const float* column, int64_t n_items, float sign, int64_t depth, int32_t* ids,
                     float* values) except +
@@ -60,6 +67,7 @@ cdef extern from "greedy_search.h" namespace "greedy" nogil:
         ok
         query_not_usable
         budget_out_of_reach
+        route_not_usable
     cppclass IndexView:
         const float* rows
         int64_t n_items
@@ -68,12 +76,15 @@ cdef extern from "greedy_search.h" namespace "greedy" nogil:
         int64_t max_budget
         const float* axes
         int64_t n_axes
+        int64_t n_centres
         DirectionLists lists
         ListKnots knots
         LevelTable levels
         int64_t reads
+        int64_t routed_reads
     cppclass Request:
         const float* query
+        Route route
         int64_t top_k
         int64_t budget
         const int32_t* exclude
@@ -133,19 +144,21 @@ def use_instruction_set(str name):
 # ---- building ----------------------------------------------------------------------------------------------------
 
 def build_lists(const float[:, ::1] columns, int64_t depth, int32_t[:, ::1] ids, float[:, ::1] values):
-    """Fill lists 2t and 2t + 1 with the `depth` best entries along and against each column, without the GIL.
+    """Fill lists with the `depth` best entries of each column, without the GIL: along it and against it, or only along it.
 
-    columns (n_columns, n_items) are the projections of the items; ids and values (2 * n_columns, depth) are written.
+    columns (n_columns, n_items) are the projections of the items; ids and values (n_lists, depth) are written. With
+    two lists for each column, list 2t goes along column t and list 2t + 1 against it.
     """
     cdef int64_t n_items = columns.shape[1]
-    cdef int64_t t
+    cdef int64_t sides = ids.shape[0] // columns.shape[0]
+    cdef int64_t t, list
     assert 0 < depth <= n_items
-    assert ids.shape[0] == values.shape[0] == 2 * columns.shape[0]
+    assert ids.shape[0] == values.shape[0] == sides * columns.shape[0] and 1 <= sides <= 2
     assert ids.shape[1] == values.shape[1] == depth
     with nogil:
-        for t in range(columns.shape[0]):
-            build_list(&columns[t, 0], n_items, 1.0, depth, &ids[2 * t, 0], &values[2 * t, 0])
-            build_list(&columns[t, 0], n_items, -1.0, depth, &ids[2 * t + 1, 0], &values[2 * t + 1, 0])
+        for list in range(ids.shape[0]):
+            t = list // sides
+            build_list(&columns[t, 0], n_items, -1.0 if list % sides else 1.0, depth, &ids[list, 0], &values[list, 0])
 
 
 # ---- searching ---------------------------------------------------------------------------------------------------
@@ -191,15 +204,17 @@ cdef class Kernel:
     """One index as the native code sees it. Immutable; any number of threads may search it at once.
 
     rows (n_items, stride) float32, padded; lists (n_lists, depth) or None for an exact scan; axes (n_axes, stride)
-    float32, padded, or None where the axes are the coordinates. The arrays are kept alive, not copied; their ids are
-    validated by `first_bad_list`, which the caller must ask before the first search.
+    float32, padded, or None where the axes are the coordinates. Lists past those of the axes are the centres'. The
+    arrays are kept alive, not copied; their ids are validated by `first_bad_list`, which the caller must ask before the
+    first search.
     """
 
     cdef IndexView view
     cdef tuple arrays
 
     def __init__(self, const float[:, ::1] rows, int64_t n_dims, const int32_t[:, ::1] list_ids,
-                 const float[:, ::1] list_values, const float[:, ::1] axes, int64_t max_budget, int64_t reads):
+                 const float[:, ::1] list_values, const float[:, ::1] axes, int64_t max_budget, int64_t reads,
+                 int64_t routed_reads):
         assert 0 < n_dims <= rows.shape[1] and rows.shape[1] % 16 == 0 and rows.shape[0] > 0
         self.arrays = (rows, list_ids, list_values, axes)
         self.view.rows = &rows[0, 0]
@@ -214,13 +229,15 @@ cdef class Kernel:
             assert axes.shape[1] == rows.shape[1]
             self.view.axes = &axes[0, 0]
             self.view.n_axes = axes.shape[0]
-        assert list_ids.shape[0] == list_values.shape[0] == 2 * self.view.n_axes
+        assert list_ids.shape[0] == list_values.shape[0] >= 2 * self.view.n_axes
+        self.view.n_centres = list_ids.shape[0] - 2 * self.view.n_axes
         assert 0 < list_ids.shape[1] == list_values.shape[1] <= self.view.n_items
         self.view.lists.ids = &list_ids[0, 0]
         self.view.lists.values = &list_values[0, 0]
         self.view.lists.n_lists = list_ids.shape[0]
         self.view.lists.depth = list_ids.shape[1]
         self.view.reads = reads
+        self.view.routed_reads = routed_reads
         self.view.knots.assign(self.view.lists)
         self.view.levels.assign(self.view.lists)
 
@@ -249,10 +266,34 @@ cdef class Kernel:
                 return as_positions(exclude, self.view.n_items)
         return exclude
 
-    cdef int fill(self, Request* request, const float* query, top_k, budget, cnp.ndarray exclude,
-                  Variant variant) except -1:
+    cdef cnp.ndarray route_of(self, route, Variant variant):
+        """The route as a float32 vector of a length that this index can have made."""
+        cdef cnp.npy_intp spare
+        if not is_plain(route, cnp.NPY_FLOAT32):
+            raise InvalidQueryError("a route is a row of what GreedyIndex.routes returns, and this is something else.")
+        spare = cnp.PyArray_DIM(route, 0) - self.view.n_axes
+        if self.view.lists.n_lists == 0 or spare < 0 or spare % 2 or spare // 2 > self.view.n_centres:
+            raise InvalidQueryError(
+                f"a route of length {cnp.PyArray_DIM(route, 0)} is not of this index, which has {self.view.n_axes} axes "
+                f"and {self.view.n_centres} centres; ask it for its own with GreedyIndex.routes."
+            )
+        if variant != Variant.sum:
+            raise InvalidQueryError("a route is for screening by sums; leave it out, or the variant.")
+        return route
+
+    cdef int fill(self, Request* request, const float* query, top_k, budget, cnp.ndarray exclude, Variant variant,
+                  cnp.ndarray route) except -1:
         """Make a request of checked arguments. The caller keeps the arrays alive."""
         request.query = query
+        request.route.weights = NULL
+        request.route.centres = NULL
+        request.route.n_axes = 0
+        request.route.n_centres = 0
+        if route is not None:
+            request.route.weights = <const float*> cnp.PyArray_DATA(route)
+            request.route.n_axes = self.view.n_axes
+            request.route.n_centres = (cnp.PyArray_DIM(route, 0) - self.view.n_axes) // 2
+            request.route.centres = request.route.weights + self.view.n_axes + request.route.n_centres
         request.top_k = positive(top_k, "top_k", InvalidQueryError)
         request.budget = positive(budget, "the budget", InvalidBudgetError)
         request.variant = variant
@@ -271,6 +312,11 @@ cdef class Kernel:
                 "the query has a value that is not finite or is above 1e15, which could overflow an inner product; "
                 "repair it."
             )
+        if receipt.status == Status.route_not_usable:
+            raise InvalidQueryError(
+                f"the route has a weight that is not finite or names a centre that is not one of {self.view.n_centres}; "
+                "ask this index for its own with GreedyIndex.routes."
+            )
         if self.view.lists.n_lists == 0:
             raise InvalidBudgetError(
                 f"an exact scan spends an inner product on each of the {self.view.n_items} items, but the budget is "
@@ -281,7 +327,7 @@ cdef class Kernel:
             f"{self.view.n_items} products of an exact scan; lower it, or build the index with a larger max_budget."
         )
 
-    def search(self, query, top_k, budget, exclude, Variant variant):
+    def search(self, query, top_k, budget, exclude, Variant variant, route):
         """One search."""
         cdef Request request
         cdef Receipt receipt
@@ -289,7 +335,8 @@ cdef class Kernel:
         cdef cnp.npy_intp n
         cdef cnp.ndarray w = self.vector_of(query)
         cdef cnp.ndarray excluded = None if exclude is None else self.positions_of(exclude)
-        self.fill(&request, <const float*> cnp.PyArray_DATA(w), top_k, budget, excluded, variant)
+        cdef cnp.ndarray followed = None if route is None else self.route_of(route, variant)
+        self.fill(&request, <const float*> cnp.PyArray_DATA(w), top_k, budget, excluded, variant, followed)
         with nogil:
             receipt = search(scratch[0], self.view, request)
         self.check(receipt, request.budget)
@@ -299,7 +346,7 @@ cdef class Kernel:
         copy_results(scratch[0], <int32_t*> cnp.PyArray_DATA(ids), <float*> cnp.PyArray_DATA(scores))
         return SearchResult(ids, scores, receipt.spent, receipt.complete, receipt.entries_read)
 
-    def screen(self, query, budget, exclude, Variant variant, cbool ordered):
+    def screen(self, query, budget, exclude, Variant variant, cbool ordered, route):
         """The candidates, in the greedy order if asked."""
         cdef Request request
         cdef Receipt receipt
@@ -307,7 +354,8 @@ cdef class Kernel:
         cdef cnp.npy_intp n, i
         cdef cnp.ndarray w = self.vector_of(query)
         cdef cnp.ndarray excluded = None if exclude is None else self.positions_of(exclude)
-        self.fill(&request, <const float*> cnp.PyArray_DATA(w), 1, budget, excluded, variant)
+        cdef cnp.ndarray followed = None if route is None else self.route_of(route, variant)
+        self.fill(&request, <const float*> cnp.PyArray_DATA(w), 1, budget, excluded, variant, followed)
         with nogil:
             receipt = screen(scratch[0], self.view, request, ordered)
         self.check(receipt, request.budget)
@@ -318,8 +366,8 @@ cdef class Kernel:
             out[i] = scratch.candidates[i]
         return ids
 
-    def search_batch(self, queries, top_k, budget, exclude, Variant variant, int64_t threads):
-        """One search per row of queries. budget: one for all, or one each; exclude: None, or one each."""
+    def search_batch(self, queries, top_k, budget, exclude, Variant variant, int64_t threads, routes):
+        """One search per row of queries. budget: one for all, or one each; exclude, routes: None, or one each."""
         cdef const float[:, ::1] rows = as_queries(queries, self.view.n_dims)
         cdef int64_t n = rows.shape[0]
         cdef vector[Request] requests = vector[Request](n)
@@ -332,8 +380,9 @@ cdef class Kernel:
         shape[1] = min(positive(top_k, "top_k", InvalidQueryError), self.view.n_items)
         budgets = one_each(budget, n, "budgets") if hasattr(budget, "__len__") else [budget] * n
         excluded = [None if ids is None else self.positions_of(ids) for ids in one_each(exclude, n, "exclude lists")]
+        followed = [None if route is None else self.route_of(route, variant) for route in one_each(routes, n, "routes")]
         for i in range(n):
-            self.fill(&requests[i], &rows[i, 0], top_k, budgets[i], excluded[i], variant)
+            self.fill(&requests[i], &rows[i, 0], top_k, budgets[i], excluded[i], variant, followed[i])
         cdef cnp.ndarray ids = cnp.PyArray_EMPTY(2, shape, cnp.NPY_INT32, 0)
         cdef cnp.ndarray scores = cnp.PyArray_EMPTY(2, shape, cnp.NPY_FLOAT32, 0)
         output.ids = <int32_t*> cnp.PyArray_DATA(ids)

@@ -4,6 +4,7 @@
     items.ids.*       external ids, in arrays that are looked up without being loaded (see ids.py)
     items.titles.*    a title for those items that have one
     users.vectors     one row per user; users.known says who has a vector, if not everybody has
+    users.routes      one row per user: the directions that its searches follow (see routes.py)
     users.ids.*
     seen.*            what each user has seen: positions of items, in CSR form
     popular           positions of items, the most popular first
@@ -23,7 +24,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from greedy_core import storage
-from greedy_core.embeddings import as_embeddings
+from greedy_core.embeddings import as_embeddings, same_dims
 from greedy_core.errors import CorruptModelError, InvalidEmbeddingsError
 from greedy_core.ids import open_ids, pack_ids
 from greedy_core.index import GreedyIndex
@@ -67,6 +68,7 @@ class Bundle:
         self._ids_need_escapes: bool = info["item_ids_need_escapes"]
         self._titles = Texts.from_arrays("items.titles", arrays) if "items.titles.text" in arrays else None
         self._vectors: Float32Array | None = arrays.get("users.vectors")
+        self._routes: Float32Array | None = arrays.get("users.routes")
         self._known: npt.NDArray[np.bool_] | None = arrays.get("users.known")
         self._seen_starts = arrays["seen.starts"].data if "seen.starts" in arrays else None
         self._seen_items: npt.NDArray[np.int32] | None = arrays.get("seen.items")
@@ -124,6 +126,13 @@ class Bundle:
         vector: Float32Array = self._vectors[position]
         return vector
 
+    def user_route(self, position: int) -> Float32Array | None:
+        """Return the route that a search for the user follows, as a read-only view, or None if the index uses none."""
+        if self._routes is None:
+            return None
+        route: Float32Array = self._routes[position]
+        return route
+
     def seen_items(self, position: int) -> npt.NDArray[np.int32]:
         """Return the positions of the items that the user has seen, possibly none."""
         if self._seen_starts is None or self._seen_items is None:
@@ -163,6 +172,8 @@ class Bundle:
             raise CorruptModelError(f"it has {len(self._titles)} titles for {self.n_items} items; build it again.")
         if self._vectors is not None:
             _check_array("users.vectors", self._vectors, np.float32, (self.n_users, self.n_dims))
+        if self._routes is not None:
+            _check_array("users.routes", self._routes, np.float32, (self.n_users, self.index.route_length))
         if self._known is not None:
             _check_array("users.known", self._known, np.bool_, (self.n_users,))
         if self._seen_starts is not None:
@@ -207,6 +218,8 @@ def write(
     arrays |= _pack_items(index.n_items, item_ids, titles)
     user_arrays, n_users = _pack_users(index.n_dims, user_vectors, user_ids)
     arrays |= user_arrays
+    if "users.vectors" in arrays and index.follows_routes:
+        arrays["users.routes"] = index.routes(arrays["users.vectors"])
     if seen is not None:
         arrays |= _pack_seen(n_users, index.n_items, *seen)
     if popular is None:
@@ -250,10 +263,7 @@ def _pack_users(n_dims: int, vectors: npt.ArrayLike | None, ids: Iterable[object
         return arrays, n_users
     given, known = _split_unknown(vectors)
     users = as_embeddings(given, name="user vectors")
-    if users.shape[1] != n_dims:
-        raise InvalidEmbeddingsError(
-            f"user vectors have {users.shape[1]} dimensions and items {n_dims}; both must come from the same model."
-        )
+    same_dims(users, n_dims, name="user vectors")
     if ids is not None:
         _same_number("user ids", n_users, "user vectors", len(users))
     arrays["users.vectors"] = users

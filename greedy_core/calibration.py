@@ -5,6 +5,9 @@
 
 The held-out queries are searched exactly once and with every candidate configuration at every budget of the grid, so
 the curve is the model's own and comes with its standard error. `budget_for_recall` and `budget_for_time` read it.
+
+The held-out queries stand for users that the model will know, so they follow routes where the index has them. A vector
+from outside has no route: where that makes a difference, its curve is measured as well.
 """
 
 from __future__ import annotations
@@ -12,7 +15,7 @@ from __future__ import annotations
 import math
 import os
 import time
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from itertools import pairwise
 from typing import TYPE_CHECKING, Any
 
@@ -20,9 +23,10 @@ import numpy as np
 
 from greedy_core.errors import CalibrationError
 from greedy_core.progress import progress_bar
+from greedy_core.screening import Screening
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     import numpy.typing as npt
 
@@ -64,6 +68,7 @@ class Calibration:
     """The curve of one index, budgets ascending, and how it was measured. Recall never falls along it.
 
     held_out  whether the sample took no part in fitting the directions, so that it stands for users to come
+    vectors   the curve of queries without a route, where that is another one
     """
 
     points: tuple[Point, ...]
@@ -71,6 +76,7 @@ class Calibration:
     directions: str
     screening: str
     held_out: bool = True
+    vectors: Calibration | None = None
 
     def __post_init__(self) -> None:
         if not self.points:
@@ -93,6 +99,11 @@ class Calibration:
                 "a calibration has ascending budgets from 1, shares from 0 to 1 with a recall that never falls, and "
                 "positive times, and these points do not; build the model again."
             )
+
+    @property
+    def for_vectors(self) -> Calibration:
+        """The curve of queries without a route."""
+        return self if self.vectors is None else self.vectors
 
     def recall_at(self, budget: int) -> float:
         """Return the calibrated recall@10 of a budget, interpolated in its logarithm."""
@@ -143,12 +154,14 @@ class Calibration:
         """Return the calibration that `to_dict` described."""
         try:
             points = tuple(Point(**point) for point in stored["points"])
+            vectors = stored.get("vectors")
             return cls(
                 points,
                 stored["sample_size"],
                 stored["directions"],
                 stored["screening"],
                 held_out=stored.get("held_out", True),
+                vectors=None if vectors is None else cls.from_dict(vectors),
             )
         except (KeyError, TypeError) as reason:
             raise CalibrationError(f"this is no calibration: {reason}; build the model again.") from None
@@ -167,10 +180,28 @@ def hold_out(queries: Float32Array) -> tuple[Float32Array, Float32Array]:
 
 
 @dataclass(frozen=True)
+class Sample:
+    """Queries to compare by, and the exact best items of each."""
+
+    queries: Float32Array
+    truth: npt.NDArray[np.int32]  # (n_queries, 20), -1 where there are fewer items
+
+    @classmethod
+    def of(cls, index: GreedyIndex, queries: Float32Array) -> Sample:
+        """Search the queries exactly."""
+        return cls(queries, _as_rows(true_top(index, queries), _TRUTH))
+
+    def first(self, n: int) -> Sample:
+        """Return a smaller sample."""
+        return Sample(self.queries[:n], self.truth[:n])
+
+
+@dataclass(frozen=True)
 class Trial:
-    """One configuration on the sample: for each budget the recall and precision of each query."""
+    """One configuration on a sample: for each budget the recall and precision of each query."""
 
     index: GreedyIndex
+    screening: Screening
     recalls: npt.NDArray[np.float64]  # (n_budgets, n_queries)
     precisions: npt.NDArray[np.float64]
 
@@ -188,19 +219,24 @@ def calibrate(
     Takes about `seconds` at most (a sample of the queries is used), but has at least 64 queries. The configurations
     compared are this index's own and the other screenings that its lists allow.
     """
-    sample = _sample(index, queries, seconds)
+    sample = Sample.of(index, _sample(index, queries, seconds))
+    curves = 2 if index.n_centres else 1
+    with progress_bar("calibrating", curves * (len(screenings()) + 2), show=progress) as advance:
+        vectors = _curve(index, sample, advance, known=False) if index.n_centres else None
+        return replace(_curve(index, sample, advance, known=True), vectors=vectors)
+
+
+def _curve(index: GreedyIndex, sample: Sample, advance: Callable[[int], None], *, known: bool) -> Calibration:
     budgets = _budgets(index)
-    truth = true_top(index, sample)
-    others = [other for other in screenings(index) if other.screening != index.screening]
-    with progress_bar("calibrating", len(others) + 2, show=progress) as advance:
-        own = try_out(index, sample, truth, budgets)
+    own = try_out(index, sample, budgets, known=known)
+    advance(1)
+    trials = [own]
+    for screening in screenings():
+        if str(screening) != str(own.screening):
+            trials.append(try_out(index.screened_by(screening), sample.first(_COMPARED), budgets, known=known))
         advance(1)
-        trials = [own]
-        for other in others:
-            trials.append(try_out(other, sample[:_COMPARED], truth[:_COMPARED], budgets))
-            advance(1)
-        times = [_seconds_per_search(index, sample, budget) for budget in budgets]
-        advance(1)
+    times = [_seconds_per_search(index, sample.queries[:100], budget, known=known) for budget in budgets]
+    advance(1)
     # Candidate sets are nested, so recall cannot fall with the budget; the mean of a sample may, by rounding.
     recalls = np.maximum.accumulate(own.recalls.mean(axis=1))
     points = []
@@ -211,38 +247,56 @@ def calibrate(
             Point(
                 budget=budget,
                 recall_at_10=round(float(recalls[i]), 5),
-                standard_error=round(float(own.recalls[i].std() / math.sqrt(len(sample))), 5),
+                standard_error=round(float(own.recalls[i].std() / math.sqrt(len(sample.queries))), 5),
                 prec_at_5=round(float(own.precisions[i].mean()), 5),
                 products=products,
                 seconds=times[i],
                 seconds_per_product=times[i] / products,
-                best=best.index.screening,
+                best=str(best.screening),
             )
         )
-    return Calibration(tuple(points), len(sample), index.directions, index.screening)
+    return Calibration(tuple(points), len(sample.queries), index.directions, str(own.screening))
 
 
 def choose(indexes: Sequence[GreedyIndex], queries: Float32Array) -> GreedyIndex:
     """Return the index, of these and their other screenings, that serves these queries best.
 
     The cheapest reading that reaches a recall@10 of 0.90 at a budget of 64 and of 0.98 at 256 wins, the higher recall
-    deciding between equals; where none does, the highest recall over budgets up to 512.
+    deciding between equals; where none does, the highest recall over budgets up to 512. The queries follow routes. How
+    much is read for those that have none is chosen afterwards and in the same way, for 0.85 and 0.97.
     """
-    sample = queries[:_COMPARED]
+    sample = Sample.of(indexes[0], queries[:_COMPARED])
     budgets = [budget for budget in _budgets(indexes[0]) if budget <= _COMPARED_BUDGETS] or _budgets(indexes[0])[:1]
-    truth = true_top(indexes[0], sample)
-    trials = [try_out(other, sample, truth, budgets) for index in indexes for other in screenings(index)]
-    goals = [(i, goal) for i, budget in enumerate(budgets) if (goal := {64: 0.90, 256: 0.98}.get(budget)) is not None]
-    good = [trial for trial in trials if all(trial.recalls[i].mean() >= goal for i, goal in goals)]
+    trials = [
+        try_out(index.screened_by(screening), sample, budgets, known=True)
+        for index in indexes
+        for screening in screenings()
+    ]
+    best = _cheapest(trials, budgets, {64: 0.90, 256: 0.98})
+    if not best.index.n_centres or not best.index.follows_routes:
+        return best.index
+    trials = [
+        try_out(best.index.screened_by(screening), sample, budgets, known=False)
+        for screening in screenings()
+        if screening.variant == "sum"
+    ]
+    reads = _cheapest(trials, budgets, {64: 0.85, 256: 0.97}).screening.reads
+    return best.index.screened_by(replace(best.index.screening, reads=reads))
+
+
+def _cheapest(trials: Sequence[Trial], budgets: Sequence[int], goals: Mapping[int, float]) -> Trial:
+    """Return the trial that reads least of those that reach all goals, the best if none does."""
+    places = [(i, goals[budget]) for i, budget in enumerate(budgets) if budget in goals]
+    good = [trial for trial in trials if all(trial.recalls[i].mean() >= goal for i, goal in places)]
     if good:
-        cheapest = min(trial.index.reads_per_candidate for trial in good)
-        trials = [trial for trial in good if trial.index.reads_per_candidate == cheapest]
-    return max(trials, key=lambda trial: trial.mean).index
+        least = min(trial.screening.cost for trial in good)
+        trials = [trial for trial in good if trial.screening.cost == least]
+    return max(trials, key=lambda trial: trial.mean)
 
 
-def screenings(index: GreedyIndex) -> list[GreedyIndex]:
-    """Return the index with each way of screening that is worth comparing; the lists are shared."""
-    return [index.screened_by("threshold"), *(index.screened_by("sum", reads) for reads in (4, 16, 64))]
+def screenings() -> list[Screening]:
+    """Return the ways of screening that are worth comparing."""
+    return [Screening("threshold"), *(Screening("sum", reads, reads) for reads in (4, 16, 64))]
 
 
 def true_top(index: GreedyIndex, queries: Float32Array) -> list[npt.NDArray[np.int32]]:
@@ -251,19 +305,22 @@ def true_top(index: GreedyIndex, queries: Float32Array) -> list[npt.NDArray[np.i
     return [result.ids for result in results]
 
 
-def try_out(
-    index: GreedyIndex, queries: Float32Array, truth: list[npt.NDArray[np.int32]], budgets: Sequence[int]
-) -> Trial:
-    """Search all queries at all budgets and compare with the truth."""
+def try_out(index: GreedyIndex, sample: Sample, budgets: Sequence[int], *, known: bool) -> Trial:
+    """Search all queries at all budgets and compare with the truth.
+
+    known  whether the queries stand for known users, who have a route where the screening follows one
+    """
+    queries, truth = sample.queries, sample.truth
+    routed = known and index.follows_routes
+    routes = index.routes(queries) if routed else None
     recalls, precisions = np.empty((len(budgets), len(queries))), np.empty((len(budgets), len(queries)))
-    best = _as_rows(truth, _TRUTH)
-    n_best = (best >= 0).sum(axis=1)
+    n_best = (truth >= 0).sum(axis=1)
     for i, budget in enumerate(budgets):
-        results = index.search_batch(queries, top_k=10, budget=budget, threads=os.cpu_count() or 1)
+        results = index.search_batch(queries, top_k=10, budget=budget, threads=os.cpu_count() or 1, routes=routes)
         found = _as_rows([result.ids for result in results], 10)
-        recalls[i] = _n_common(best[:, :10], found) / np.minimum(n_best, 10)
-        precisions[i] = _n_common(best, found[:, :5]) / np.minimum(n_best, 5)
-    return Trial(index, recalls, precisions)
+        recalls[i] = _n_common(truth[:, :10], found) / np.minimum(n_best, 10)
+        precisions[i] = _n_common(truth, found[:, :5]) / np.minimum(n_best, 5)
+    return Trial(index, index.screening.routed if routed else index.screening, recalls, precisions)
 
 
 def _as_rows(lists: Sequence[npt.NDArray[np.int32]], width: int) -> npt.NDArray[np.int32]:
@@ -299,13 +356,13 @@ def _sample(index: GreedyIndex, queries: Float32Array, seconds: float | None) ->
     return queries[np.sort(np.random.default_rng(_SEED).permutation(len(queries))[:n])]
 
 
-def _seconds_per_search(index: GreedyIndex, queries: Float32Array, budget: int) -> float:
-    """Return the mean time of a search in the best of three rounds over some of the queries."""
-    few = queries[:100]
+def _seconds_per_search(index: GreedyIndex, queries: Float32Array, budget: int, *, known: bool) -> float:
+    """Return the mean time of a search in the best of three rounds over the queries."""
+    routes = index.routes(queries) if known and index.follows_routes else [None] * len(queries)
     best = math.inf
     for _ in range(3):
         start = time.perf_counter()
-        for query in few:
-            index.search(query, budget=budget)
-        best = min(best, (time.perf_counter() - start) / len(few))
+        for query, route in zip(queries, routes, strict=True):
+            index.search(query, budget=budget, route=route)
+        best = min(best, (time.perf_counter() - start) / len(queries))
     return best

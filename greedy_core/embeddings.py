@@ -148,6 +148,14 @@ def pad_rows(array: Float32Array) -> Float32Array:
     return padded
 
 
+def same_dims(vectors: Float32Array, n_dims: int, *, name: str) -> None:
+    """Raise InvalidEmbeddingsError unless the vectors are as long as the items."""
+    if vectors.shape[1] != n_dims:
+        raise InvalidEmbeddingsError(
+            f"{name} have {vectors.shape[1]} dimensions and items {n_dims}; both must come from the same model."
+        )
+
+
 def own_rows(array: Float32Array) -> Float32Array:
     """Return `pad_rows(array)`, copied if the caller could still change it under a search.
 

@@ -4,17 +4,20 @@ from __future__ import annotations
 
 import os
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeGuard
+from dataclasses import asdict
+from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
 
 from greedy_core._kernel import Kernel, build_lists
 from greedy_core.calibration import choose, hold_out
-from greedy_core.directions import FIXED_KINDS, KINDS, fit_axes
-from greedy_core.embeddings import as_embeddings, own_rows, pad_rows
+from greedy_core.directions import KINDS, fit_axes, fit_centres
+from greedy_core.embeddings import as_embeddings, own_rows, pad_rows, same_dims
 from greedy_core.errors import CorruptModelError, InvalidBudgetError, InvalidEmbeddingsError
-from greedy_core.kernel_index import VARIANTS, KernelIndex, rows_from, stored_array
+from greedy_core.kernel_index import KernelIndex, rows_from, stored_array
 from greedy_core.progress import progress_bar
+from greedy_core.routes import find_routes, route_length
+from greedy_core.screening import Screening, is_count
 
 if TYPE_CHECKING:
     from collections.abc import Mapping
@@ -23,12 +26,13 @@ if TYPE_CHECKING:
 
     from greedy_core.directions import FixedKind, Kind
     from greedy_core.embeddings import Float32Array
-    from greedy_core.kernel_index import Variant
 
-# One cache line of each row is projected and sorted at a time: every line of the items is read once.
-_AXES_AT_ONCE = 16
-# How many entries screening by sums reads for each candidate: about as much time as a candidate's inner product takes.
-READS = 16
+    Lists: TypeAlias = tuple[npt.NDArray[np.int32], Float32Array]
+
+# Items are projected on a few directions at a time, which fill a cache line of each row of the result.
+_DIRECTIONS_AT_ONCE = 16
+# A route through centres says more than one along the axes, so it is read less.
+_SCREENINGS = {"sparse": Screening("sum", 16, 16), "learned": Screening("sum", 16, 4)}
 
 
 def list_depth(n_items: int, max_budget: int) -> int:
@@ -51,22 +55,23 @@ class GreedyIndex(KernelIndex):
         self,
         rows: Float32Array,
         n_dims: int,
-        lists: tuple[npt.NDArray[np.int32], Float32Array],
+        lists: Lists,
         axes: Float32Array | None,
+        centres: Float32Array | None,
         *,
         directions: str,
         max_budget: int,
-        variant: Variant,
-        reads: int,
+        screening: Screening,
     ) -> None:
         """Use `build` or `load`."""
-        super().__init__(Kernel(rows, n_dims, *lists, axes, max_budget, reads), rows, n_dims, variant)
+        kernel = Kernel(rows, n_dims, *lists, axes, max_budget, screening.reads, screening.routed_reads)
+        super().__init__(kernel, rows, n_dims, screening.variant)
         self._lists = lists
         self._axes = axes
+        self._centres = centres
         self._directions = directions
         self._max_budget = max_budget
-        self._own_variant: Variant = variant
-        self._reads = reads
+        self._screening = screening
 
     @property
     def max_budget(self) -> int:
@@ -79,32 +84,69 @@ class GreedyIndex(KernelIndex):
         return self._directions
 
     @property
-    def screening(self) -> str:
-        """How this index screens unless a search says otherwise."""
-        return f"sum of {self._reads} reads" if self._own_variant == "sum" else self._own_variant
+    def n_centres(self) -> int:
+        """How many centres there are beside the axes."""
+        return 0 if self._centres is None else len(self._centres)
 
     @property
-    def reads_per_candidate(self) -> int:
-        """How many entries screening by sums reads for each candidate; 1 for the paper's rule, which reads few more."""
-        return self._reads if self._own_variant == "sum" else 1
+    def screening(self) -> Screening:
+        """How this index screens unless a search says otherwise."""
+        return self._screening
 
-    def screened_by(self, variant: Variant, reads: int = READS) -> GreedyIndex:
+    def screened_by(self, screening: Screening) -> GreedyIndex:
         """Return the same index, sharing all arrays, with another way of screening for its own."""
         return GreedyIndex(
             self._rows,
             self._n_dims,
             self._lists,
             self._axes,
+            self._centres,
             directions=self._directions,
             max_budget=self._max_budget,
-            variant=variant,
-            reads=reads,
+            screening=screening,
         )
+
+    def without_centres(self) -> GreedyIndex:
+        """Return the index of the axes alone, sharing all arrays."""
+        n_lists = len(self._lists[0]) - self.n_centres
+        ids, values = self._lists
+        return GreedyIndex(
+            self._rows,
+            self._n_dims,
+            (ids[:n_lists], values[:n_lists]),
+            self._axes,
+            None,
+            directions="sparse" if self._directions == "learned" else self._directions,
+            max_budget=self._max_budget,
+            screening=self._screening,
+        )
+
+    @property
+    def follows_routes(self) -> bool:
+        """Whether its own way of screening can follow routes."""
+        return self._screening.variant == "sum"
+
+    @property
+    def route_length(self) -> int:
+        """How many numbers a route of this index has."""
+        return route_length(self._n_dims if self._axes is None else len(self._axes), self.n_centres)
+
+    def routes(self, queries: npt.ArrayLike) -> Float32Array:
+        """Return a route for each query, for `search` to follow (see greedy_core.routes).
+
+        This spends a product on every centre for every query, which no budget counts: it is for queries that are known
+        before they are asked.
+        """
+        vectors = as_embeddings(queries, name="queries")
+        same_dims(vectors, self._n_dims, name="queries")
+        axes = None if self._axes is None else self._axes[:, : self._n_dims]
+        return find_routes(vectors, axes, self._centres)
 
     @property
     def nbytes(self) -> int:
         """The size of the index without the items' rows."""
-        return sum(array.nbytes for array in self._lists) + (0 if self._axes is None else self._axes.nbytes)
+        arrays = (*self._lists, self._axes, self._centres)
+        return sum(array.nbytes for array in arrays if array is not None)
 
     @classmethod
     def build(
@@ -124,15 +166,12 @@ class GreedyIndex(KernelIndex):
         """
         if directions not in KINDS:
             raise InvalidEmbeddingsError(f"there are no directions {directions!r}; choose one of {', '.join(KINDS)}.")
-        if not _is_count(max_budget):
+        if not is_count(max_budget):
             raise InvalidBudgetError(f"max_budget must be a whole number from 1, but {max_budget!r} was given.")
         vectors = as_embeddings(items, name="items")
-        n_dims = vectors.shape[1]
         users = None if queries is None else as_embeddings(queries, name="queries")
-        if users is not None and users.shape[1] != n_dims:
-            raise InvalidEmbeddingsError(
-                f"items have {n_dims} dimensions and queries {users.shape[1]}; both must come from the same model."
-            )
+        if users is not None:
+            same_dims(users, vectors.shape[1], name="queries")
         workers = threads or os.cpu_count() or 1
         if directions == "auto":
             return cls._build_auto(vectors, users, int(max_budget), workers, show=progress)
@@ -151,16 +190,16 @@ class GreedyIndex(KernelIndex):
         show: bool,
     ) -> Self:
         axes = fit_axes(directions, vectors, queries)
-        lists = _build_lists(vectors, axes, list_depth(len(vectors), max_budget), threads, show=show)
+        centres = fit_centres(vectors if queries is None else queries) if directions == "learned" else None
         return cls(
             rows,
             vectors.shape[1],
-            lists,
+            _sort_items(vectors, axes, centres, list_depth(len(vectors), max_budget), threads, show=show),
             None if axes is None else pad_rows(axes),
+            centres,
             directions=directions,
             max_budget=max_budget,
-            variant="sum" if directions == "sparse" else "threshold",
-            reads=READS,
+            screening=_SCREENINGS.get(directions, Screening()),
         )
 
     @classmethod
@@ -168,10 +207,16 @@ class GreedyIndex(KernelIndex):
         cls, vectors: Float32Array, queries: Float32Array | None, max_budget: int, threads: int, *, show: bool
     ) -> Self:
         """Build every kind of directions worth having, and keep what calibration finds best."""
-        fitted, held_out = hold_out(vectors if queries is None else queries)
         rows = own_rows(vectors)
+        fitted, held_out = hold_out(vectors if queries is None else queries)
         known = None if queries is None else fitted
-        indexes = [cls._build(rows, vectors, known, kind, max_budget, threads, show=show) for kind in FIXED_KINDS]
+        # Without queries nobody is known beforehand, so there is nobody to follow centres.
+        kinds: list[FixedKind] = ["axes", "principal", "sparse" if queries is None else "learned"]
+        indexes: list[GreedyIndex] = [
+            cls._build(rows, vectors, known, kind, max_budget, threads, show=show) for kind in kinds
+        ]
+        if indexes[-1].n_centres:
+            indexes.append(indexes[-1].without_centres())
         chosen = choose(indexes, held_out)
         assert isinstance(chosen, cls)  # noqa: S101 - one of those above
         return chosen
@@ -182,8 +227,10 @@ class GreedyIndex(KernelIndex):
         arrays = {"rows": self._rows, "list_ids": ids, "list_values": values}
         if self._axes is not None:
             arrays["axes"] = self._axes
+        if self._centres is not None:
+            arrays["centres"] = self._centres
         info = {"n_dims": self._n_dims, "directions": self._directions, "max_budget": self._max_budget}
-        return arrays, {**info, "variant": self._own_variant, "reads": self._reads}
+        return arrays, {**info, **asdict(self._screening)}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], info: Mapping[str, Any]) -> Self:
@@ -194,37 +241,33 @@ class GreedyIndex(KernelIndex):
         rows, n_dims = rows_from(arrays, info)
         ids, values = stored_array(arrays, "list_ids", np.int32), stored_array(arrays, "list_values", np.float32)
         axes = stored_array(arrays, "axes", np.float32) if "axes" in arrays else None
-        n_axes = n_dims if axes is None else len(axes)
-        directions, max_budget, reads = info.get("directions"), info.get("max_budget"), info.get("reads", READS)
-        variant = info.get("variant", "threshold")
-        if (
-            not isinstance(directions, str)
-            or variant not in VARIANTS
-            or not _is_count(max_budget)
-            or not _is_count(reads)
-        ):
+        centres = stored_array(arrays, "centres", np.float32) if "centres" in arrays else None
+        n_axes, n_centres = n_dims if axes is None else len(axes), 0 if centres is None else len(centres)
+        directions, max_budget = info.get("directions"), info.get("max_budget")
+        if not isinstance(directions, str) or not is_count(max_budget):
             raise CorruptModelError(
-                f"the index says directions {directions!r}, max_budget {max_budget!r}, variant {variant!r} and "
-                f"reads {reads!r}; write the model again."
+                f"the index says directions {directions!r} and max_budget {max_budget!r}; write the model again."
             )
-        if ids.shape != values.shape or ids.shape != (2 * n_axes, list_depth(len(rows), max_budget)):
+        if ids.shape != values.shape or ids.shape != (2 * n_axes + n_centres, list_depth(len(rows), max_budget)):
             raise CorruptModelError(
-                f"lists of shape {ids.shape} and {values.shape} do not fit to {len(rows)} items, {n_axes} axes and a "
-                f"max_budget of {max_budget}; write the model again."
+                f"lists of shape {ids.shape} and {values.shape} do not fit to {len(rows)} items, {n_axes} axes, "
+                f"{n_centres} centres and a max_budget of {max_budget}; write the model again."
             )
-        if axes is not None and (axes.shape[1] != rows.shape[1] or not (np.abs(axes) <= 1.001).all()):
-            raise CorruptModelError(
-                f"axes of shape {axes.shape} are not unit vectors like the rows; write the model again."
-            )
+        for name, vectors, width in (("axes", axes, rows.shape[1]), ("centres", centres, n_dims)):
+            if vectors is not None and (vectors.shape[1] != width or not (np.abs(vectors) <= 1.001).all()):
+                raise CorruptModelError(
+                    f"{name} of shape {vectors.shape} are not unit vectors like the rows; write the model again."
+                )
+        screening = Screening.from_info(info)
         index = cls(
             rows,
             n_dims,
             (ids, values),
             axes,
+            centres,
             directions=directions,
             max_budget=max_budget,
-            variant=variant,
-            reads=reads,
+            screening=screening,
         )
         bad = index._kernel.first_bad_list()
         if bad >= 0:
@@ -234,28 +277,40 @@ class GreedyIndex(KernelIndex):
         return index
 
 
-def _is_count(value: object) -> TypeGuard[int]:
-    return isinstance(value, int) and not isinstance(value, bool) and 1 <= value < 2**31
+def _sort_items(
+    items: Float32Array,
+    axes: Float32Array | None,
+    centres: Float32Array | None,
+    depth: int,
+    threads: int,
+    *,
+    show: bool,
+) -> Lists:
+    """Return ids and values of all lists: two for each axis, along it and against it, and then one for each centre."""
+    n_axes, n_centres = items.shape[1] if axes is None else len(axes), 0 if centres is None else len(centres)
+    ids = np.empty((2 * n_axes + n_centres, depth), dtype=np.int32)
+    values = np.empty((2 * n_axes + n_centres, depth), dtype=np.float32)
 
-
-def _build_lists(
-    items: Float32Array, axes: Float32Array | None, depth: int, threads: int, *, show: bool
-) -> tuple[npt.NDArray[np.int32], Float32Array]:
-    """Return ids and values, (2 * n_axes, depth); list 2t goes along axis t and list 2t + 1 against it."""
-    n_axes = items.shape[1] if axes is None else len(axes)
-    ids = np.empty((2 * n_axes, depth), dtype=np.int32)
-    values = np.empty((2 * n_axes, depth), dtype=np.float32)
-
-    def build(start: int) -> int:
-        stop = min(start + _AXES_AT_ONCE, n_axes)
-        if axes is None:
-            columns = np.ascontiguousarray(items[:, start:stop].T)
-        else:
-            columns = np.ascontiguousarray((items @ axes[start:stop].T).T)
-        build_lists(columns, depth, ids[2 * start : 2 * stop], values[2 * start : 2 * stop])
+    def sort_along_axes(start: int) -> int:
+        stop = min(start + _DIRECTIONS_AT_ONCE, n_axes)
+        columns = items[:, start:stop] if axes is None else items @ axes[start:stop].T
+        lists = slice(2 * start, 2 * stop)
+        build_lists(np.ascontiguousarray(columns.T), depth, ids[lists], values[lists])
         return stop - start
 
-    with ThreadPoolExecutor(threads) as pool, progress_bar("sorting lists", n_axes, show=show) as advance:
-        for done in pool.map(build, range(0, n_axes, _AXES_AT_ONCE)):
+    def sort_along_centres(start: int) -> int:
+        assert centres is not None  # noqa: S101 - there would be no start
+        stop = min(start + _DIRECTIONS_AT_ONCE, n_centres)
+        lists = slice(2 * n_axes + start, 2 * n_axes + stop)
+        build_lists(np.ascontiguousarray((items @ centres[start:stop].T).T), depth, ids[lists], values[lists])
+        return stop - start
+
+    with (
+        ThreadPoolExecutor(threads) as pool,
+        progress_bar("sorting lists", n_axes + n_centres, show=show) as advance,
+    ):
+        for done in pool.map(sort_along_axes, range(0, n_axes, _DIRECTIONS_AT_ONCE)):
+            advance(done)
+        for done in pool.map(sort_along_centres, range(0, n_centres, _DIRECTIONS_AT_ONCE)):
             advance(done)
     return ids, values

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING, Any, ClassVar, Literal, Self, TypeAlias, get_args
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
@@ -11,6 +11,7 @@ from greedy_core import storage
 from greedy_core._kernel import Variant as NativeVariant
 from greedy_core.embeddings import CACHE_LINE_FLOATS
 from greedy_core.errors import CorruptModelError, InvalidQueryError
+from greedy_core.screening import VARIANTS
 
 if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
@@ -21,12 +22,7 @@ if TYPE_CHECKING:
     from greedy_core._kernel import Kernel
     from greedy_core.embeddings import Float32Array
     from greedy_core.result import SearchResult
-
-# How candidates are screened. The first four follow the paper's rule and differ in time only; the last has its own.
-MaxVariant: TypeAlias = Literal["threshold", "improved-tree", "improved-heap", "original-tree"]
-Variant: TypeAlias = MaxVariant | Literal["sum"]
-MAX_VARIANTS: tuple[MaxVariant, ...] = get_args(MaxVariant)
-VARIANTS: tuple[Variant, ...] = (*MAX_VARIANTS, "sum")
+    from greedy_core.screening import Variant
 
 _NATIVE = {name: NativeVariant[name.replace("-", "_")] for name in VARIANTS}
 
@@ -87,15 +83,17 @@ class KernelIndex(ABC):
         budget: int | None = None,
         exclude: npt.ArrayLike | None = None,
         variant: Variant | None = None,
+        route: Float32Array | None = None,
     ) -> SearchResult:
         """Return the best `top_k` items that `budget` inner products find.
 
         exclude  positions of items that must not appear; they cost nothing
         variant  how candidates are screened: the index's own way, or one of VARIANTS
+        route    what `GreedyIndex.routes` found for this query
         """
         if budget is None:
             budget = self.default_budget
-        return self._kernel.search(query, top_k, budget, exclude, self._native(variant))
+        return self._kernel.search(query, top_k, budget, exclude, self._native(variant), route)
 
     def screen(
         self,
@@ -104,11 +102,12 @@ class KernelIndex(ABC):
         exclude: npt.ArrayLike | None = None,
         variant: Variant | None = None,
         ordered: bool = True,
+        route: Float32Array | None = None,
     ) -> npt.NDArray[np.int32]:
         """Return the candidates C(w) that a search would rank, in the greedy order or, faster, in any."""
         if budget is None:
             budget = self.default_budget
-        return self._kernel.screen(query, budget, exclude, self._native(variant), ordered)
+        return self._kernel.screen(query, budget, exclude, self._native(variant), ordered, route)
 
     def search_batch(
         self,
@@ -118,17 +117,19 @@ class KernelIndex(ABC):
         exclude: Sequence[npt.ArrayLike | None] | None = None,
         variant: Variant | None = None,
         threads: int = 1,
+        routes: Sequence[Float32Array | None] | Float32Array | None = None,
     ) -> list[SearchResult]:
         """Return one result for each row of `queries`, with the GIL released and on `threads` threads.
 
         budget   one for all queries, or one for each
         exclude  None, or for each query its own positions or None
+        routes   None, or for each query its own or None
         """
         if threads < 1:
             raise InvalidQueryError(f"threads must be at least 1, but {threads} was given.")
         if budget is None:
             budget = self.default_budget
-        return self._kernel.search_batch(queries, top_k, budget, exclude, self._native(variant), threads)
+        return self._kernel.search_batch(queries, top_k, budget, exclude, self._native(variant), threads, routes)
 
     def _native(self, variant: Variant | None) -> NativeVariant:
         try:

@@ -22,14 +22,14 @@ if TYPE_CHECKING:
     Matrix: TypeAlias = npt.NDArray[np.floating]
 
 
-def sorted_index_arrays(H: Matrix) -> list[tuple[list[int], list[int]]]:
-    """Section 4.2: for every dimension the items from the largest and from the smallest value."""
+def sorted_index_arrays(H: Matrix, depth: int | None = None) -> list[tuple[list[int], list[int]]]:
+    """Section 4.2: for every dimension the items from the largest and from the smallest value, cut to `depth`."""
     arrays = []
     for t in range(H.shape[1]):
         j = np.arange(len(H))
         largest_first = np.lexsort((j, -H[:, t]))
         smallest_first = np.lexsort((j, H[:, t]))
-        arrays.append((largest_first.tolist(), smallest_first.tolist()))
+        arrays.append((largest_first[:depth].tolist(), smallest_first[:depth].tolist()))
     return arrays
 
 
@@ -163,12 +163,21 @@ def screen_original(
 
 
 def screen_improved(
-    H: Matrix, w: Matrix, budget: int, excluded: AbstractSet[int] = frozenset(), queue: type[Queue] = SelectionTree
+    H: Matrix,
+    w: Matrix,
+    budget: int,
+    excluded: AbstractSet[int] = frozenset(),
+    queue: type[Queue] = SelectionTree,
+    depth: int | None = None,
+    before: Iterable[int] = (),
 ) -> list[int]:
-    """Algorithm 5: C(w), passing over entries of visited items before they reach the queue."""
-    visited = set(excluded)
-    candidates: list[int] = []
-    iters, Q = preprocess_query(H, w, queue, sorted_index_arrays(H))
+    """Algorithm 5: C(w), passing over entries of visited items before they reach the queue.
+
+    Lists may be cut to `depth`, and candidates found otherwise may come `before`.
+    """
+    candidates = list(before)
+    visited = {*excluded, *candidates}
+    iters, Q = preprocess_query(H, w, queue, sorted_index_arrays(H, depth))
     while len(candidates) < budget and Q:
         _, j, t = Q.pop()
         if j not in visited:
@@ -194,8 +203,8 @@ def level_of(values: Matrix, top: np.float32) -> npt.NDArray[np.int64]:
 
 
 def shift_of(largest: np.float32, weight: np.float32) -> int:
-    """Return round(4 log2(largest / weight))."""
-    with np.errstate(over="ignore"):
+    """Return round(4 log2(largest / weight)); a weight of zero is past all levels."""
+    with np.errstate(over="ignore", divide="ignore"):
         ratio = float(largest / weight)
     if np.isinf(ratio):
         return 10 * LEVELS
@@ -204,45 +213,72 @@ def shift_of(largest: np.float32, weight: np.float32) -> int:
     return 4 * (int(octaves) - 1) + int((2 * mantissa > bounds).sum())
 
 
-def screen_sum(
-    H: Matrix, w: Matrix, budget: int, excluded: AbstractSet[int] = frozenset(), reads: int = 16
-) -> list[int]:
-    """Past the paper: C(w) by the sum of the products |z_jt| >= tau, in rounds of 64, 256, 1024, ... candidates.
+def gains(values: Matrix, depth: int) -> npt.NDArray[np.float32]:
+    """Return what a list says for each item: its value above the last one that the list holds, if it holds the item."""
+    held = np.lexsort((np.arange(len(values)), -values))[:depth]
+    gain = np.zeros(len(values), dtype=np.float32)
+    gain[held] = np.maximum(values[held] - max(values[held[-1]], np.float32(0)), 0)
+    return gain
 
-    Round r lowers tau, by quarters of an octave, while no more than reads * B_r positive entries lie above it; negative
-    ones are read as far, or until they are as many. An item comes into sight with its first positive product; of
-    those in sight, the largest sums are chosen.
+
+def screen_sum(
+    H: Matrix,
+    w: Matrix,
+    budget: int,
+    excluded: AbstractSet[int] = frozenset(),
+    reads: int = 16,
+    depth: int | None = None,
+    centres: Matrix | None = None,
+    route: tuple[Matrix, npt.NDArray[np.int64]] | None = None,
+) -> list[int]:
+    """Past the paper: C(w) by the sum of the gains w_t h_jt >= tau, in rounds of 64, 256, 1024, ... candidates.
+
+    Round r lowers tau, by quarters of an octave, while no more than reads * B_r entries in favour lie above it; entries
+    against are read as far, or until they are as many. An item comes into sight with its first entry in favour; of
+    those in sight, the largest sums are chosen. When all is read, the paper's rule says what follows.
+
+    A route is weights, of all axes and then of some centres, and the numbers of these centres; `centres` are the
+    items' projections on all of them.
     """
     n_items, n_dims = H.shape
-    top, largest = np.abs(H).max(), np.abs(w).max()
+    depth = depth or n_items
+    weights, followed = (w, np.empty(0, dtype=np.int64)) if route is None else route
+    along = [gains(H[:, t], depth) for t in range(n_dims)]
+    opposite = [gains(-H[:, t], depth) for t in range(n_dims)]
+    around = [] if centres is None else [gains(centres[:, c], depth) for c in range(centres.shape[1])]
+    nothing = np.zeros(n_items, dtype=np.float32)
+    favour, against = [], []
+    for i, weight in enumerate(weights):
+        one, other = (along[i], opposite[i]) if i < n_dims else (around[followed[i - n_dims]], nothing)
+        favour.append(one if weight > 0 else other)
+        against.append(other if weight > 0 else one)
+    top, largest = np.max([*along, *opposite, *around]), np.abs(weights).max()
     candidates: list[int] = []
     if top > 0 and largest > 0:
-        active = np.flatnonzero(w)
-        shifts = np.array([shift_of(largest, np.abs(w[t])) for t in active])
-        levels = level_of(np.abs(H[:, active]), top) + shifts
-        signs = np.sign(H[:, active]) * np.sign(w[active])
-        unit = 2.0**28 / (float(n_dims) * float(top) * float(largest))
-        scale = np.abs(w[active]).astype(np.float64) * unit
-        products = (np.abs(H[:, active]).astype(np.float64) * scale).astype(np.int64) * signs.astype(np.int64)
-        positive = [int(((levels <= m) & (signs > 0)).sum()) for m in range(LEVELS)]
-        negative = [int(((levels <= m) & (signs < 0)).sum()) for m in range(LEVELS)]
+        shifts = np.array([shift_of(largest, np.abs(weight)) for weight in weights])[:, None]
+        unit = 2.0**28 / (float(len(weights)) * float(top) * float(largest))
+        scale = np.minimum(np.abs(weights).astype(np.float64) * unit, 1e38).astype(np.float32)[:, None]
+        positive, negative = np.array(favour), np.array(against)
+        level_of_positive, level_of_negative = level_of(positive, top) + shifts, level_of(negative, top) + shifts
+        positive, negative = (positive * scale).astype(np.int64), (negative * scale).astype(np.int64)
         m, m_negative, goal = 0, -1, 64
         while len(candidates) < budget:
-            while m + 1 < LEVELS and positive[m + 1] <= reads * goal:
+            while m + 1 < LEVELS and (level_of_positive <= m + 1).sum() <= reads * goal:
                 m += 1
-            while m_negative < m and negative[m_negative + 1] <= reads * goal:
+            while m_negative < m and (level_of_negative <= m_negative + 1).sum() <= reads * goal:
                 m_negative += 1
             everything = m == m_negative == LEVELS - 1
-            read = levels <= np.where(signs > 0, m, m_negative)
-            sums = np.where(read, products, 0).sum(axis=1)
-            in_sight = (read & (signs > 0)).any(axis=1)
+            read = level_of_positive <= m
+            sums = np.where(read, positive, 0).sum(axis=0)
+            sums -= np.where(level_of_negative <= m_negative, negative, 0).sum(axis=0)
+            in_sight = read.any(axis=0)
             taken = excluded | set(candidates)
             order = [int(j) for j in np.lexsort((np.arange(n_items), -sums)) if in_sight[j] and j not in taken]
             candidates += order[: (budget if everything else min(goal, budget)) - len(candidates)]
-            if everything or goal >= budget:
+            if everything:
                 break
             goal *= 4
-    return fill_in_id_order(candidates, n_items, budget, excluded)
+    return screen_improved(H, w, budget, excluded, depth=depth, before=candidates)
 
 
 def fill_in_id_order(candidates: list[int], n_items: int, budget: int, excluded: AbstractSet[int]) -> list[int]:

@@ -1,6 +1,6 @@
 // Algorithms 4 and 5: which items are worth an inner product.
 //
-// Each procedure fills scratch.candidates with the first `budget` items of the greedy ranking (max_t z_jt descending,
+// Each procedure fills scratch.candidates up with the first `budget` items of the greedy ranking (max_t z_jt descending,
 // ties by id; items that no stored entry names come last, by id) and returns how many entries it read. Excluded items
 // count as visited from the start.
 #pragma once
@@ -13,20 +13,16 @@
 
 namespace greedy {
 
-inline void visit_excluded_only(QueryScratch& scratch, std::int64_t budget) {
+// Marks the excluded items and the candidates that there are already, so that others follow them.
+inline void begin_screening(QueryScratch& scratch, std::int64_t budget) {
   scratch.visited.begin(static_cast<std::size_t>(budget) + scratch.excluded.size());
   for (std::int32_t j : scratch.excluded) scratch.visited.exclude(j);
-}
-
-inline void begin_screening(QueryScratch& scratch, std::int64_t budget) {
-  scratch.candidates.clear();
-  visit_excluded_only(scratch, budget);
+  for (std::int32_t j : scratch.candidates) scratch.visited.mark(j);
 }
 
 // What is left of the budget when all lists have run out (cut lists and many exclusions, or a query of zeros).
 inline void fill_in_id_order(QueryScratch& scratch, std::int64_t n_items, std::int64_t budget) {
-  visit_excluded_only(scratch, budget);
-  for (std::int32_t j : scratch.candidates) scratch.visited.mark(j);
+  begin_screening(scratch, budget);
   for (std::int64_t j = 0; j < n_items && static_cast<std::int64_t>(scratch.candidates.size()) < budget; ++j) {
     const auto item = static_cast<std::int32_t>(j);
     if (scratch.visited.mark(item)) scratch.candidates.push_back(item);

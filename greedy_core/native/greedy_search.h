@@ -8,6 +8,7 @@
 #include "candidate_ranking.h"
 #include "candidate_screening.h"
 #include "direction_lists.h"
+#include "followed_lists.h"
 #include "inner_product.h"
 #include "level_table.h"
 #include "query_scratch.h"
@@ -27,19 +28,24 @@ struct IndexView {
   std::int64_t stride = 0;
   std::int64_t max_budget = 0;
 
-  // Axis t of n_axes has two lists: 2t along it and 2t + 1 against it. Without a matrix the axes are the coordinates.
+  // Axis t of n_axes has two lists: 2t along it and 2t + 1 against it. Without a matrix the axes are the coordinates. Behind
+  // these come the lists of the centres, one each.
   const float* axes = nullptr;
   std::int64_t n_axes = 0;
+  std::int64_t n_centres = 0;
   DirectionLists lists;
   ListKnots knots;
   LevelTable levels;
-  std::int64_t reads = 0;  // entries that screening by sums reads for each candidate
+  // Entries that screening by sums reads for each candidate: of a query, and of a query with a route.
+  std::int64_t reads = 0;
+  std::int64_t routed_reads = 0;
 };
 
-enum class Status { ok, query_not_usable, budget_out_of_reach };
+enum class Status { ok, query_not_usable, budget_out_of_reach, route_not_usable };
 
 struct Request {
   const float* query;
+  Route route;  // without weights, the query is its own route
   std::int64_t top_k;
   std::int64_t budget;
   const std::int32_t* exclude;
@@ -74,14 +80,38 @@ inline void activate_lists(QueryScratch& scratch, const IndexView& index, const 
   }
 }
 
+// Whether a route is of this index: weights that are numbers, centres that exist.
+inline bool route_usable(const IndexView& index, const Route& route) {
+  bool usable = true;
+  for (std::int64_t i = 0; i < route.size(); ++i) usable &= std::fabs(route.weights[i]) <= kMaxMagnitude;
+  for (std::int64_t i = 0; i < route.n_centres; ++i) {
+    usable &= route.centres[i] >= 0.0f && route.centres[i] < static_cast<float>(index.n_centres);
+  }
+  return usable;
+}
+
+// By the sum rule, and then, for what is left of the budget when no list names another item, by the paper's.
+inline std::int64_t screen_sum_first(QueryScratch& scratch, const IndexView& index, const Route& given, std::int64_t budget,
+                                     bool ordered) {
+  const bool routed = given.weights != nullptr;
+  const Route route = routed ? given : Route{weigh_axes(scratch, index), index.n_axes};
+  std::int64_t entries_read = screen_sum(scratch, index.lists, index.levels, route, index.n_items,
+                                         routed ? index.routed_reads : index.reads, budget, ordered);
+  if (static_cast<std::int64_t>(scratch.candidates.size()) < budget) {
+    activate_lists(scratch, index, weigh_axes(scratch, index));
+    entries_read += screen_improved(scratch, scratch.tree, index.lists.depth, budget);
+  }
+  return entries_read;
+}
+
 // Fills scratch.candidates with C(w); in the greedy order if asked. Returns the entries read.
-inline std::int64_t screen_candidates(QueryScratch& scratch, const IndexView& index, std::int64_t budget, Variant variant,
+inline std::int64_t screen_candidates(QueryScratch& scratch, const IndexView& index, const Request& request, std::int64_t budget,
                                       bool ordered) {
-  const float* weights = weigh_axes(scratch, index);
   const std::int64_t depth = index.lists.depth;
-  if (variant != Variant::sum) activate_lists(scratch, index, weights);
+  scratch.candidates.clear();
+  if (request.variant != Variant::sum) activate_lists(scratch, index, weigh_axes(scratch, index));
   std::int64_t entries_read = 0;
-  switch (variant) {
+  switch (request.variant) {
     case Variant::threshold:
       entries_read = screen_threshold(scratch, index.knots, depth, budget, ordered);
       break;
@@ -95,8 +125,7 @@ inline std::int64_t screen_candidates(QueryScratch& scratch, const IndexView& in
       entries_read = screen_original(scratch, scratch.tree, depth, budget);
       break;
     case Variant::sum:
-      entries_read = screen_sum(scratch, index.lists, index.levels, weights, index.n_axes, index.n_items, index.reads, budget,
-                                ordered);
+      entries_read = screen_sum_first(scratch, index, request.route, budget, ordered);
       break;
   }
   if (static_cast<std::int64_t>(scratch.candidates.size()) < budget) fill_in_id_order(scratch, index.n_items, budget);
@@ -106,6 +135,7 @@ inline std::int64_t screen_candidates(QueryScratch& scratch, const IndexView& in
 // Loads the query and the exclusions and tells whether the budget can be spent. `eligible` is the number of items left.
 inline Status begin_query(QueryScratch& scratch, const IndexView& index, const Request& request, std::int64_t& eligible) {
   if (!scratch.load_query(request.query, index.n_dims, index.stride)) return Status::query_not_usable;
+  if (!route_usable(index, request.route)) return Status::route_not_usable;
   scratch.load_excluded(request.exclude, request.n_exclude);
   eligible = index.n_items - static_cast<std::int64_t>(scratch.excluded.size());
   return request.budget > index.max_budget && request.budget < eligible ? Status::budget_out_of_reach : Status::ok;
@@ -123,7 +153,7 @@ inline Receipt search(QueryScratch& scratch, const IndexView& index, const Reque
     receipt.complete = true;
     return receipt;
   }
-  receipt.entries_read = screen_candidates(scratch, index, request.budget, request.variant, false);
+  receipt.entries_read = screen_candidates(scratch, index, request, request.budget, false);
   rank_candidates(scratch, index.rows, index.stride, request.top_k);
   receipt.spent = static_cast<std::int64_t>(scratch.candidates.size());
   return receipt;
@@ -135,7 +165,7 @@ inline Receipt screen(QueryScratch& scratch, const IndexView& index, const Reque
   std::int64_t eligible = 0;
   receipt.status = begin_query(scratch, index, request, eligible);
   if (receipt.status != Status::ok) return receipt;
-  receipt.entries_read = screen_candidates(scratch, index, std::min(request.budget, eligible), request.variant, ordered);
+  receipt.entries_read = screen_candidates(scratch, index, request, std::min(request.budget, eligible), ordered);
   return receipt;
 }
 

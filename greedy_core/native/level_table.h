@@ -1,7 +1,10 @@
-// How many entries of a list lie above a threshold, for thresholds a quarter of an octave apart.
+// How many entries of a list gain more than a threshold, for thresholds a quarter of an octave apart.
 //
-// A query weighs list t with |w_t|, and log(|w_t| value) = log|w_t| + log(value): so the weight only shifts the levels, and the
-// counts of all lists at all thresholds are sums of table rows. Nothing of the lists themselves is touched.
+// What an entry gains is its value above the list's tail, the last value it holds (or 0): an item that the list does not name has
+// about the tail, so only the rest tells items apart. Without this a list of large and nearly equal values would drown all others.
+//
+// A query weighs a list with |w|, and log(|w| value) = log|w| + log(value): so the weight only shifts the levels, and the counts
+// of all lists at all thresholds are sums of table rows. Nothing of the lists themselves is touched.
 #pragma once
 
 #include <algorithm>
@@ -14,39 +17,46 @@
 
 namespace greedy {
 
-// An axis, the query's weight on it, and by how many levels that lifts the thresholds of its lists.
-struct ShiftedAxis {
-  std::int32_t t;
-  std::int32_t shift;
-  float weight;
-};
-
 class LevelTable {
  public:
-  static constexpr std::int32_t kLevels = 64;  // sixteen octaves below the largest value
+  static constexpr std::int32_t kLevels = 64;  // sixteen octaves below the largest gain
+  static constexpr std::int32_t kBlock = 16;   // levels that are added up together
 
   void assign(const DirectionLists& lists) {
+    const auto n_lists = static_cast<std::size_t>(lists.n_lists);
+    tails_.resize(n_lists);
     top_ = 0.0f;
-    for (std::int64_t list = 0; list < lists.n_lists; ++list) top_ = std::max(top_, lists.values[list * lists.depth]);
-    counts_.assign(static_cast<std::size_t>(lists.n_lists * kLevels), 0);
-    for (std::int64_t list = 0; list < lists.n_lists; ++list) {
-      const float* values = lists.values + list * lists.depth;
+    for (std::size_t list = 0; list < n_lists; ++list) {
+      const float* values = lists.values + static_cast<std::int64_t>(list) * lists.depth;
+      tails_[list] = std::max(values[lists.depth - 1], 0.0f);
+      top_ = std::max(top_, values[0] - tails_[list]);
+    }
+    rows_.assign(n_lists * kRow, 0);
+    heads_.assign(n_lists, kLevels);
+    for (std::size_t list = 0; list < n_lists; ++list) {
+      const float* values = lists.values + static_cast<std::int64_t>(list) * lists.depth;
+      std::int32_t* counts = rows_.data() + list * kRow + kBlock;
       std::int64_t r = 0;
       for (std::int32_t level = 0; level < kLevels; ++level) {
         const float threshold = top_ * fraction(level);
-        while (r < lists.depth && values[r] >= threshold && values[r] > 0.0f) ++r;
-        counts_[static_cast<std::size_t>(list * kLevels + level)] = static_cast<std::int32_t>(r);
+        for (float gain; r < lists.depth && (gain = values[r] - tails_[list]) >= threshold && gain > 0.0f;) ++r;
+        counts[level] = static_cast<std::int32_t>(r);
+        if (r > 0) heads_[list] = std::min(heads_[list], level);
       }
     }
   }
 
-  // The largest value in any list.
+  // The largest gain in any list.
   float top() const { return top_; }
-  // counts(list)[m]: how many entries of the list are >= top * 2^(-m/4), and positive.
-  const std::int32_t* counts(std::int64_t list) const { return counts_.data() + list * kLevels; }
+  // counts(list)[m]: how many entries of the list gain at least top * 2^(-m/4), and more than nothing. None do at the kBlock levels
+  // before the first.
+  const std::int32_t* counts(std::int32_t list) const { return rows_.data() + static_cast<std::size_t>(list) * kRow + kBlock; }
+  // The first level with an entry.
+  std::int32_t head(std::int32_t list) const { return heads_[static_cast<std::size_t>(list)]; }
+  float tail(std::int32_t list) const { return tails_[static_cast<std::size_t>(list)]; }
 
   // round(4 log2(largest / weight)): by how many levels a weight lifts the thresholds of its list. By comparisons and not by a
-  // logarithm, so that every machine agrees.
+  // logarithm, so that every machine agrees. A weight of zero is lifted above all levels.
   static std::int32_t shift(float largest, float weight) {
     const float ratio = largest / weight;
     std::int32_t bits;
@@ -59,6 +69,8 @@ class LevelTable {
   }
 
  private:
+  static constexpr std::size_t kRow = kBlock + kLevels;
+
   // 2^(-level/4), exact up to the four constants.
   static float fraction(std::int32_t level) {
     constexpr float kQuarters[] = {1.0f, 0.8408964f, 0.70710677f, 0.59460354f};
@@ -68,7 +80,9 @@ class LevelTable {
   }
 
   float top_ = 0.0f;
-  std::vector<std::int32_t> counts_;
+  std::vector<std::int32_t> rows_;
+  std::vector<std::int32_t> heads_;
+  std::vector<float> tails_;
 };
 
 }  // namespace greedy

@@ -9,9 +9,9 @@
 #include "best_candidates.h"
 #include "conditional_iterator.h"
 #include "direction_lists.h"
+#include "followed_lists.h"
 #include "item_table.h"
 #include "joint_entry.h"
-#include "level_table.h"
 #include "max_heap.h"
 #include "selection_tree.h"
 #include "sum_table.h"
@@ -21,7 +21,7 @@ namespace greedy {
 
 struct QueryScratch {
   std::vector<float> query;    // w, padded like a row
-  std::vector<float> weights;  // <w, d> for every direction
+  std::vector<float> weights;  // <w, d> for every axis
   std::vector<ActiveList> active;
   std::vector<std::int32_t> excluded;  // ascending, distinct, in range
 
@@ -40,7 +40,9 @@ struct QueryScratch {
   std::vector<std::int32_t> histogram;
   BestCandidates<double> best_by_largest;
 
-  std::vector<ShiftedAxis> shifted;
+  FollowedWeights followed;
+  FollowedLists in_favour;
+  FollowedLists against;
   SumTable sums;
   std::vector<std::int32_t> sum_keys;
   BestCandidates<std::int32_t> best_by_sum;

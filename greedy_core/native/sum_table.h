@@ -1,96 +1,119 @@
 // The sum of the products that a query has seen of each item.
 #pragma once
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
+#include <cstring>
 #include <vector>
 
 namespace greedy {
 
-// Sums are fixed-point, so that they do not depend on the order of the lists; the lowest bits are flags. All sums are zero
-// between queries.
+// Sums are fixed-point, so that they do not depend on the order of the lists; the lowest bit is a flag. All sums are zero between
+// queries. Entries are noted first and then added: so memory can be asked for their sums ahead, across the ends of lists.
 class SumTable {
  public:
-  // Flags of an item: it has a positive product (or is excluded); it got its first one in this round.
-  static constexpr std::int32_t kInSight = 1;
-  static constexpr std::int32_t kFresh = 2;
-  static constexpr int kFlagBits = 2;
-
   void begin(std::int64_t n_items) {
     if (sums_.size() < static_cast<std::size_t>(n_items)) sums_.resize(static_cast<std::size_t>(n_items), 0);
     in_sight.clear();
+    n_noted_ = n_added_ = 0;
   }
 
   // An excluded item looks as if it had been in sight all along, and so never comes into it.
   void exclude(std::int32_t j) { sums_[static_cast<std::size_t>(j)] = kInSight; }
 
-  // Adds `scale` times the values of some entries of a list.
-  void add(const std::int32_t* ids, const float* values, std::int32_t n, double scale) {
-    multiply(values, n, scale);
+  // Makes room for notes of so many entries.
+  void expect(std::int64_t entries) {
+    const std::size_t size = n_noted_ + static_cast<std::size_t>(entries) + kChunk;
+    if (ids_.size() < size) {
+      ids_.resize(2 * size);
+      products_.resize(2 * size);
+    }
+  }
+
+  // Notes n entries of a list, each by its value above the tail times `scale`. `readable` >= n entries may be touched.
+  void note(const std::int32_t* ids, const float* values, std::int32_t n, std::int64_t readable, float tail, float scale) {
+    std::int32_t* const to = ids_.data() + n_noted_;
+    std::int32_t* const products = products_.data() + n_noted_;
+    n_noted_ += static_cast<std::size_t>(n);
+    if (readable < n + kChunk) {
+      for (std::int32_t r = 0; r < n; ++r) {
+        to[r] = ids[r];
+        products[r] = fixed_point(values[r] - tail, scale);
+      }
+      return;
+    }
+    // Most lists have few entries to give. Whole chunks, of which the next list overwrites what was too much, take no decision.
+    std::int32_t r = 0;
+    do {
+      std::memcpy(to + r, ids + r, kChunk * sizeof(std::int32_t));
+      for (std::int32_t i = 0; i < kChunk; ++i) products[r + i] = fixed_point(values[r + i] - tail, scale);
+      r += kChunk;
+    } while (r < n);
+  }
+
+  // Adds what was noted since the last time; items that it names are in sight from now on.
+  void add() {
     const std::size_t before = in_sight.size();
-    in_sight.resize(before + static_cast<std::size_t>(n));
+    in_sight.resize(before + n_noted_ - n_added_);
     std::int32_t* next = in_sight.data() + before;
-    for_each(ids, n, [&](std::int32_t& sum, std::int32_t j, std::int32_t product) {
+    for_each_new([&](std::int32_t& sum, std::int32_t j, std::int32_t product) {
       *next = j;
       next += (sum & kInSight) == 0;
-      sum = (sum + product) | kInSight | ((~sum & kInSight) * kFresh);
+      sum = (sum + product) | kInSight;
     });
     in_sight.resize(static_cast<std::size_t>(next - in_sight.data()));
   }
 
-  // Subtracts the same, from items that have the flag.
-  template <std::int32_t flag>
-  void subtract(const std::int32_t* ids, const float* values, std::int32_t n, double scale) {
-    multiply(values, n, scale);
-    for_each(ids, n, [](std::int32_t& sum, std::int32_t, std::int32_t product) {
-      sum -= (sum & flag) != 0 ? product : 0;
-    });
+  // Subtracts it instead; that brings nothing into sight.
+  void subtract() {
+    for_each_new([](std::int32_t& sum, std::int32_t, std::int32_t product) { sum -= product; });
   }
 
-  // The sums of the items in sight, none of which is fresh any more.
-  void end_round(std::vector<std::int32_t>& keys) {
+  // The sums of the items in sight.
+  void copy_sums(std::vector<std::int32_t>& keys) const {
     keys.resize(in_sight.size());
-    for (std::size_t i = 0; i < in_sight.size(); ++i) {
-      std::int32_t& sum = sums_[static_cast<std::size_t>(in_sight[i])];
-      keys[i] = sum >> kFlagBits;
-      sum &= ~kFresh;
-    }
+    for (std::size_t i = 0; i < in_sight.size(); ++i) keys[i] = sums_[static_cast<std::size_t>(in_sight[i])] >> 1;
   }
 
-  // Makes all sums zero again: those of the items in sight and of others that were or are excluded.
-  void end(const std::vector<std::int32_t>& chosen, const std::vector<std::int32_t>& excluded) {
-    const std::vector<std::int32_t>* const written[] = {&in_sight, &chosen, &excluded};
-    for (const auto* ids : written) {
-      for (std::int32_t j : *ids) sums_[static_cast<std::size_t>(j)] = 0;
-    }
+  // Makes all sums zero again.
+  void end(const std::vector<std::int32_t>& excluded) {
+    for (std::size_t i = 0; i < n_noted_; ++i) sums_[static_cast<std::size_t>(ids_[i])] = 0;
+    for (std::int32_t j : excluded) sums_[static_cast<std::size_t>(j)] = 0;
   }
 
   std::vector<std::int32_t> in_sight;  // items that may be chosen
 
  private:
-  static constexpr std::int32_t kAhead = 16;
+  static constexpr std::int32_t kInSight = 1;
+  static constexpr std::int32_t kChunk = 8;
+  static constexpr std::size_t kAhead = 24;
 
-  void multiply(const float* values, std::int32_t n, double scale) {
-    if (products_.size() < static_cast<std::size_t>(n)) products_.resize(static_cast<std::size_t>(n));
-    std::int32_t* products = products_.data();
-    for (std::int32_t r = 0; r < n; ++r) products[r] = static_cast<std::int32_t>(values[r] * scale) * (1 << kFlagBits);
+  // The bounds are for what a chunk has too much, which may be anything.
+  static std::int32_t fixed_point(float gain, float scale) {
+    return static_cast<std::int32_t>(std::min(std::max(0.0f, gain * scale), static_cast<float>(1 << 29))) * 2;
   }
 
-  // update(sum, j, product) for every entry, asking memory for the sums ahead of their turn.
+  // update(sum, j, product) for every entry not yet added, asking memory for the sums ahead of their turn.
   template <class Update>
-  void for_each(const std::int32_t* ids, std::int32_t n, Update update) {
-    std::int32_t* sums = sums_.data();
-    const std::int32_t* products = products_.data();
-    std::int32_t r = 0;
-    for (; r + kAhead < n; ++r) {
+  void for_each_new(Update update) {
+    std::int32_t* const sums = sums_.data();
+    const std::int32_t* const ids = ids_.data();
+    const std::int32_t* const products = products_.data();
+    std::size_t r = n_added_;
+    for (; r + kAhead < n_noted_; ++r) {
       __builtin_prefetch(sums + ids[r + kAhead], 1, 3);
       update(sums[ids[r]], ids[r], products[r]);
     }
-    for (; r < n; ++r) update(sums[ids[r]], ids[r], products[r]);
+    for (; r < n_noted_; ++r) update(sums[ids[r]], ids[r], products[r]);
+    n_added_ = n_noted_;
   }
 
   std::vector<std::int32_t> sums_;
+  std::vector<std::int32_t> ids_;
   std::vector<std::int32_t> products_;
+  std::size_t n_noted_ = 0;
+  std::size_t n_added_ = 0;
 };
 
 }  // namespace greedy

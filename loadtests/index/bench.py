@@ -23,7 +23,7 @@ from rich.table import Table
 
 from greedy_core import ExactIndex, GreedyIndex
 from greedy_core.directions import KINDS
-from greedy_core.kernel_index import VARIANTS
+from greedy_core.screening import VARIANTS
 from loadtests.index import datasets, measure
 
 mpl.use("Agg")

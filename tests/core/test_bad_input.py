@@ -144,7 +144,7 @@ def test_options_that_do_not_exist():
         GreedyIndex.build(ITEMS).search(QUERY, variant="quick")
     with pytest.raises(InvalidBudgetError, match="max_budget must be a whole number from 1"):
         GreedyIndex.build(ITEMS, max_budget=0)
-    with pytest.raises(InvalidEmbeddingsError, match="items have 6 dimensions and queries 5"):
+    with pytest.raises(InvalidEmbeddingsError, match="queries have 5 dimensions and items 6"):
         GreedyIndex.build(ITEMS, queries=np.ones((2, 5)), directions="principal")
 
 

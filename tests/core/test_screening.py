@@ -4,11 +4,12 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from hypothesis.extra import numpy as hnp
 
 from greedy_core import GreedyIndex, reference
 from greedy_core.directions import KINDS
-from greedy_core.kernel_index import MAX_VARIANTS, VARIANTS
-from tests.strategies import problems
+from greedy_core.screening import MAX_VARIANTS, VARIANTS, Screening
+from tests.strategies import COARSE, FINE, problems
 
 variants = pytest.mark.parametrize("variant", MAX_VARIANTS)
 
@@ -88,13 +89,60 @@ def test_an_unordered_screening_is_the_same_set(variant, problem):
     assert sorted(unordered) == sorted(ordered)
 
 
-@given(problems(max_items=600, max_dims=5), st.sampled_from([1, 2, 16]))
-def test_screening_by_sums_is_the_reference(problem, reads):
+@given(problems(max_items=600, max_dims=5), st.sampled_from([1, 2, 16]), st.sampled_from([3, 50, 1000]))
+def test_screening_by_sums_is_the_reference(problem, reads, max_budget):
     items, query, budget, exclude = problem
-    arrays, info = GreedyIndex.build(items).to_arrays()
-    index = GreedyIndex.from_arrays(arrays, {**info, "reads": reads})
-    expected = reference.screen_sum(items, query, budget, set(exclude), reads)
-    assert index.screen(query, budget=budget, exclude=exclude, variant="sum").tolist() == expected
+    budget = min(budget, max_budget)
+    index = GreedyIndex.build(items, max_budget=max_budget).screened_by(Screening("sum", reads))
+    expected = reference.screen_sum(items, query, budget, set(exclude), reads, depth=max_budget + 1)
+    assert index.screen(query, budget=budget, exclude=exclude).tolist() == expected
+
+
+def centred(items, centres, max_budget, reads):
+    """An index over the coordinates with centres beside them: all numbers in it are exact, so that ties are ties."""
+    arrays, info = GreedyIndex.build(items, max_budget=max_budget).to_arrays()
+    along = GreedyIndex.build(items @ centres.T, max_budget=max_budget).to_arrays()[0]
+    for name in ("list_ids", "list_values"):
+        arrays[name] = np.concatenate([arrays[name], along[name][::2]])
+    info |= {"directions": "learned", "variant": "sum", "routed_reads": reads}
+    return GreedyIndex.from_arrays({**arrays, "centres": centres}, info)
+
+
+@given(problems(max_items=600, max_dims=5), st.data(), st.sampled_from([1, 2, 16]), st.sampled_from([3, 50, 1000]))
+def test_screening_on_a_route_is_the_reference(problem, data, reads, max_budget):
+    items, query, budget, exclude = problem
+    budget, n_dims = min(budget, max_budget), items.shape[1]
+    n_centres = data.draw(st.integers(1, 6))
+    halves = st.sampled_from([-1.0, -0.5, 0.0, 0.5, 1.0])
+    centres = data.draw(hnp.arrays(np.float32, (n_centres, n_dims), elements=halves))
+    followed = data.draw(st.lists(st.integers(0, n_centres - 1), max_size=n_centres))
+    weights = data.draw(hnp.arrays(np.float32, n_dims + len(followed), elements=COARSE | FINE))
+    index = centred(items, centres, max_budget, reads)
+    route = np.concatenate([weights, np.array(followed, dtype=np.float32)])
+    expected = reference.screen_sum(
+        items,
+        query,
+        budget,
+        set(exclude),
+        reads,
+        depth=max_budget + 1,
+        centres=items @ centres.T,
+        route=(weights, np.array(followed, dtype=np.int64)),
+    )
+    assert index.screen(query, budget=budget, exclude=exclude, route=route).tolist() == expected
+
+
+@given(problems(max_items=300), st.booleans())
+def test_candidates_on_a_route_are_nested(problem, learned):
+    items, query, _, exclude = problem
+    index = GreedyIndex.build(items, queries=items, directions="learned" if learned else "sparse")
+    route = index.routes(query[None])[0]
+    longest = index.screen(query, budget=len(items), exclude=exclude, route=route).tolist()
+    assert sorted(longest) == sorted(set(range(len(items))) - set(exclude))
+    for budget in range(1, len(items), 7):
+        shorter = index.screen(query, budget=budget, exclude=exclude, route=route).tolist()
+        assert shorter == longest[: len(shorter)]
+        assert index.search(query, budget=budget, exclude=exclude, route=route).spent <= budget
 
 
 @pytest.mark.parametrize("distribution", ["normal", "exponential", "sparse", "negative", "skewed"])

@@ -7,7 +7,7 @@ import pytest
 
 from greedy_core import GreedyIndex
 from greedy_core.directions import KINDS
-from greedy_core.kernel_index import VARIANTS
+from greedy_core.screening import VARIANTS
 
 
 @pytest.mark.parametrize("directions", KINDS)

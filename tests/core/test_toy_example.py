@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from greedy_core import GreedyIndex, reference
-from greedy_core.kernel_index import MAX_VARIANTS
+from greedy_core.screening import MAX_VARIANTS
 
 # s_t[r] and its h in the figure: item (2t + r) mod 7 + 1 holds -r, 8 - r and 10 (8 - r) - 1.
 N, K = 7, 3
