@@ -320,7 +320,7 @@ def try_out(index: GreedyIndex, sample: Sample, budgets: Sequence[int], *, known
         found = _as_rows([result.ids for result in results], 10)
         recalls[i] = _n_common(truth[:, :10], found) / np.minimum(n_best, 10)
         precisions[i] = _n_common(truth, found[:, :5]) / np.minimum(n_best, 5)
-    return Trial(index, index.screening.routed if routed else index.screening, recalls, precisions)
+    return Trial(index, index.screening.routed if routed else index.screening.unrouted, recalls, precisions)
 
 
 def _as_rows(lists: Sequence[npt.NDArray[np.int32]], width: int) -> npt.NDArray[np.int32]:

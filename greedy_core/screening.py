@@ -31,13 +31,21 @@ class Screening:
     routed_reads: int = 16
 
     def __str__(self) -> str:
-        """Return what a table calls it, for a query without a route."""
-        return f"sum of {self.reads} reads" if self.variant == "sum" else self.variant
+        """Return what a table calls it."""
+        if self.variant != "sum":
+            return self.variant
+        routed = "" if self.routed_reads == self.reads else f", {self.routed_reads} on a route"
+        return f"sum of {self.reads} reads{routed}"
 
     @property
     def routed(self) -> Screening:
-        """The screening of a query with a route."""
+        """The screening of queries with a route."""
         return replace(self, reads=self.routed_reads)
+
+    @property
+    def unrouted(self) -> Screening:
+        """The screening of queries without one."""
+        return replace(self, routed_reads=self.reads)
 
     @property
     def cost(self) -> int:

@@ -46,7 +46,7 @@ MANY_IDS = 500
 class Work:
     """A prepared search: everything that `run` needs, and what was granted to it."""
 
-    __slots__ = ("ask", "excluded", "head", "key", "model", "query", "receipt", "seconds", "started")
+    __slots__ = ("ask", "excluded", "head", "key", "model", "query", "receipt", "route", "seconds", "started")
 
     def __init__(self, ask: Ask, model: Model, receipt: Receipt, key: Key | None, started: float) -> None:
         self.ask = ask
@@ -56,6 +56,7 @@ class Work:
         self.started = started
         self.head = b""
         self.query: npt.NDArray[np.float32] | None = None  # None: a user without a vector, known or not
+        self.route: npt.NDArray[np.float32] | None = None
         self.excluded: npt.NDArray[np.int32] | None = None
         self.seconds = 0.0
 
@@ -157,7 +158,7 @@ class Engine:
         ask, model = work.ask, work.model
         user = model.user(user_id)
         if user is not None:
-            work.head, work.query, seen = user
+            work.head, work.query, seen, work.route = user
             work.excluded = seen if ask.exclude_seen is not False else None
         else:
             position = model.bundle.user_position(user_id)
@@ -180,7 +181,7 @@ class Engine:
             if asked <= self._max_budget and asked <= model.max_budget:
                 return asked, asked, None
         if ask.target_recall is not None:
-            bought = self._bought(ask.target_recall, model)
+            bought = self._bought(ask, ask.target_recall, model)
             asked = bought if asked is None else min(asked, bought)
         reason = None
         granted = asked
@@ -202,12 +203,13 @@ class Engine:
             granted, reason = most, "maximum"
         return asked, granted, reason
 
-    def _bought(self, recall: float, model: Model) -> int:
+    def _bought(self, ask: Ask, recall: float, model: Model) -> int:
         """Return the budget that buys a recall; every item, if no calibrated budget does."""
         if model.calibration is None:
             raise errors.no_calibration()
+        curve = model.calibration if ask.user_id is not None else model.calibration.for_vectors
         try:
-            return model.calibration.budget_for_recall(recall)
+            return curve.budget_for_recall(recall)
         except CalibrationError:
             return model.n_items
 
@@ -242,7 +244,7 @@ class Engine:
             work.excluded = work.model.excluded(ask.exclude, work.excluded)
         began = perf_counter()
         try:
-            result = work.model.index.search(query, ask.top_k, work.receipt.granted, work.excluded)
+            result = work.model.index.search(query, ask.top_k, work.receipt.granted, work.excluded, None, work.route)
         except InvalidQueryError as error:
             raise errors.invalid("vector", "cannot be searched with", f"finite numbers: {error}") from None
         work.seconds = perf_counter() - began
@@ -331,6 +333,7 @@ class Engine:
                     top_k=top_k,
                     budget=[work.receipt.granted for work in group],
                     exclude=[work.excluded for work in group],
+                    routes=[work.route for work in group],
                 )
             except InvalidQueryError as error:
                 raise errors.invalid("vector", "cannot be searched with", f"finite numbers: {error}") from None

@@ -41,9 +41,9 @@ class HotPath:
         user = model.user(user_id)
         if user is None:
             return None
-        head, query, seen = user
+        head, query, seen, route = user
         began = perf_counter()
-        result = model.index.search(query, top_k, budget, seen)
+        result = model.index.search(query, top_k, budget, seen, None, route)
         seconds = perf_counter() - began
         ids, scores, spent, complete, _ = result
         if not len(ids):

@@ -54,22 +54,21 @@ class ModelLoader:
         """Replay recent questions (or ask for the first users), so that the first callers find all of it warm."""
         most = self.settings.warm_up_queries
         bundle = model.bundle
-        questions: list[tuple[npt.NDArray[np.float32], int, int]] = []
+        usual = (self.settings.default_top_k, self.settings.default_budget)
+        questions: list[tuple[npt.NDArray[np.float32], npt.NDArray[np.float32] | None, int, int]] = []
         for user_id, vector, top_k, budget in recent[-most:] if most else []:
-            position = None if user_id is None else bundle.user_position(user_id)
-            query = vector if position is None else bundle.user_vector(position)
+            user = None if user_id is None else model.user(user_id)
+            query = vector if user is None else user.vector
             if query is not None and len(query) == model.n_dims:
-                questions.append((query, top_k, budget))
+                questions.append((query, None if user is None else user.route, top_k, budget))
         if not questions:
-            usual = (self.settings.default_top_k, self.settings.default_budget)
-            count = min(most, bundle.n_users)
-            vectors = (bundle.user_vector(position) for position in range(count))
-            questions = [(vector, *usual) for vector in vectors if vector is not None]
+            users = (model.user(bundle.user_id(position)) for position in range(min(most, bundle.n_users)))
+            questions = [(user.vector, user.route, *usual) for user in users if user is not None]
         if not questions:
-            questions = [(model.index.items[0], self.settings.default_top_k, self.settings.default_budget)]
-        for query, top_k, budget in questions:
+            questions = [(model.index.items[0], None, *usual)]
+        for query, route, top_k, budget in questions:
             granted = model.reachable(min(budget, self.settings.max_budget))
-            result = model.index.search(query, top_k, granted)
+            result = model.index.search(query, top_k, granted, route=route)
             if result.spent > granted or not np.isfinite(result.scores).all():
                 raise RefusedError("a warm-up query gave a result that breaks the contract; build the model again")
             model.fragments(result.ids.tolist())

@@ -29,11 +29,12 @@ POSITIONS = 65_536
 
 
 class KnownUser(NamedTuple):
-    """What a search for a user needs: the beginning of the answer, the query, and what to leave out."""
+    """What a search for a user needs: the beginning of the answer, the query, what to leave out, and the route."""
 
     head: bytes
     vector: npt.NDArray[np.float32]
     seen: npt.NDArray[np.int32] | None
+    route: npt.NDArray[np.float32] | None
 
 
 class Model:
@@ -107,7 +108,8 @@ class Model:
             if position is None or vector is None:
                 return None
             head = b'{"user_id":' + orjson.dumps(user_id) + b","
-            user = KnownUser(head, vector, self.bundle.seen_items(position) if self.has_seen else None)
+            seen = self.bundle.seen_items(position) if self.has_seen else None
+            user = KnownUser(head, vector, seen, self.bundle.user_route(position))
             if len(self._users) >= KNOWN_USERS:
                 self._users.clear()
             self._users[user_id] = user

@@ -153,7 +153,8 @@ class Budgets(BaseModel):
     """The calibrated curve of the loaded model."""
 
     model: str
-    points: list[BudgetPoint]
+    points: list[BudgetPoint] = Field(description="For known users.")
+    vectors: list[BudgetPoint] | None = Field(description="For vectors and items, where that is another curve.")
     cost_law: dict[str, float] = Field(description="latency = a + b * products, in microseconds, as measured now.")
     calibration: dict[str, Any] = Field(description="How the curve was measured.")
 

@@ -4,7 +4,7 @@ import json
 from collections.abc import Sequence
 from pathlib import Path
 from time import perf_counter
-from typing import Annotated, Any
+from typing import Annotated, Any, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -47,13 +47,14 @@ def query(
     left_out = [position for text in exclude or [] if (position := model.item_position(text)) is not None]
     answer: dict[str, Any] = {}
     wanted: npt.NDArray[np.float32] | None = None
+    route: npt.NDArray[np.float32] | None = None
     fallback = "unknown_user"
     if user is not None:
         answer["user_id"] = user
         position = model.user_position(user)
         if position is not None:
             fallback = "no_vector"
-            wanted = model.user_vector(position)
+            wanted, route = model.user_vector(position), model.user_route(position)
             left_out += model.seen_items(position).tolist() if exclude_seen else []
     elif item is not None:
         answer["item_id"] = item
@@ -64,8 +65,10 @@ def query(
         left_out.append(position)
     else:
         wanted = as_query(_vector(str(vector)), model.n_dims)
-    answer |= _popular(model, top_k, left_out) if wanted is None else _search(model, wanted, top_k, budget, left_out)
-    answer["fallback"] = fallback if wanted is None else None
+    if wanted is None:
+        answer |= _popular(model, top_k, left_out) | {"fallback": fallback}
+    else:
+        answer |= _search(model, Asked(wanted, route), top_k, budget, left_out) | {"fallback": None}
     if as_json:
         say(json.dumps(answer, ensure_ascii=False))
     else:
@@ -123,12 +126,18 @@ def bench(
     )
 
 
-def _search(
-    model: Bundle, wanted: npt.NDArray[np.float32], top_k: int, budget: int, left_out: list[int]
-) -> dict[str, Any]:
+class Asked(NamedTuple):
+    """A query, and the route of a known user."""
+
+    vector: npt.NDArray[np.float32]
+    route: npt.NDArray[np.float32] | None
+
+
+def _search(model: Bundle, asked: Asked, top_k: int, budget: int, left_out: list[int]) -> dict[str, Any]:
     """Return an answer in the words of the service."""
+    excluded = np.array(left_out, dtype=np.int32)
     began = perf_counter()
-    result = model.index.search(wanted, top_k=top_k, budget=budget, exclude=np.array(left_out, dtype=np.int32))
+    result = model.index.search(asked.vector, top_k=top_k, budget=budget, exclude=excluded, route=asked.route)
     microseconds = round((perf_counter() - began) * 1e6)
     return {
         "items": _items(model, result.ids.tolist(), result.scores.tolist()),
@@ -200,25 +209,27 @@ def _budgets(text: str, model: Bundle) -> list[int]:
     return reachable
 
 
-def _sample(model: Bundle, count: int, seed: int) -> list[npt.NDArray[np.float32]]:
+def _sample(model: Bundle, count: int, seed: int) -> list[Asked]:
     """Draw users that have a vector; items, if there are no users."""
     order = np.random.default_rng(seed).permutation(model.n_users).tolist() if model.n_users else []
-    found = [vector for position in order[: 2 * count] if (vector := model.user_vector(position)) is not None]
+    found = [
+        Asked(vector, model.user_route(position))
+        for position in order[: 2 * count]
+        if (vector := model.user_vector(position)) is not None
+    ]
     if found:
         return found[:count]
     note("The bundle has no user vectors: its items are the queries.")
     order = np.random.default_rng(seed).permutation(model.n_items)[:count].tolist()
-    return [model.index.items[position] for position in order]
+    return [Asked(model.index.items[position], None) for position in order]
 
 
-def _timed(
-    model: Bundle, asked: list[npt.NDArray[np.float32]], top_k: int, budget: int
-) -> tuple[list[SearchResult], list[float]]:
+def _timed(model: Bundle, asked: list[Asked], top_k: int, budget: int) -> tuple[list[SearchResult], list[float]]:
     results, microseconds = [], []
-    for wanted in asked[:20]:
-        model.index.search(wanted, top_k=top_k, budget=budget)
-    for wanted in asked:
+    for vector, route in asked[:20]:
+        model.index.search(vector, top_k=top_k, budget=budget, route=route)
+    for vector, route in asked:
         began = perf_counter()
-        results.append(model.index.search(wanted, top_k=top_k, budget=budget))
+        results.append(model.index.search(vector, top_k=top_k, budget=budget, route=route))
         microseconds.append((perf_counter() - began) * 1e6)
     return results, microseconds

@@ -108,6 +108,15 @@ def show_calibration(made: Bundle) -> None:
     except CalibrationError as reason:
         say(f"The calibration of this bundle cannot be used and counts as none: {reason}")
         return
+    _show_curve(calibration)
+    say(_sample(calibration))
+    if calibration.vectors is not None:
+        say("A vector from outside, which has no route:")
+        _show_curve(calibration.vectors)
+        say(f"screening by {calibration.vectors.screening}")
+
+
+def _show_curve(calibration: Calibration) -> None:
     heads = ["budget", "recall@10", "prec@5", "us per search", "best screening"]
     rows = [
         [
@@ -120,7 +129,6 @@ def show_calibration(made: Bundle) -> None:
         for point in calibration.points
     ]
     table(heads, rows, right=heads[:-1])
-    say(_sample(calibration))
 
 
 def _sample(calibration: Calibration) -> str:

@@ -43,6 +43,17 @@ def _draw_recall(axes: Axes, calibration: Calibration) -> None:
     axes.fill_between(budgets, low, high, color=_BLUE, alpha=0.2, linewidth=0, label="95 % sure")
     means = [point.recall_at_10 for point in points]
     axes.plot(budgets, means, color=_BLUE, linewidth=1, marker="o", markersize=3, label="mean")
+    if calibration.vectors is not None:
+        outside = calibration.vectors.points
+        axes.plot(
+            [point.budget for point in outside],
+            [point.recall_at_10 for point in outside],
+            color=_BLUE,
+            linewidth=1,
+            linestyle="--",
+            label="vectors from outside",
+        )
+        low = [min(low[0], outside[0].recall_at_10)]
     # From the tenth below the lowest point, so that a narrow band is still seen.
     axes.set_ylim(max(0.0, math.floor(low[0] * 10 - 0.5) / 10), 1.02)
     axes.set_ylabel("recall@10")

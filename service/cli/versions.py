@@ -106,7 +106,7 @@ def _describe(path: Path) -> dict[str, Any]:
         "n_users": opened.n_users,
         "n_dims": opened.n_dims,
         "directions": opened.index.directions,
-        "screening": opened.index.screening,
+        "screening": str(opened.index.screening),
         "max_budget": opened.index.max_budget,
         "has_seen": opened.has_seen,
         "has_titles": opened.has_titles,
@@ -153,7 +153,7 @@ def _summary(folder: VersionsFolder, version: str) -> dict[str, Any]:
         "users": opened.n_users,
         "dims": opened.n_dims,
         "directions": opened.index.directions,
-        "screening": opened.index.screening,
+        "screening": str(opened.index.screening),
         "built": opened.built_at,
         "size": size(read_manifest(opened.path).bytes),
     }

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import orjson
 from fastapi import APIRouter, Request, Response
 
@@ -32,11 +34,16 @@ async def budgets(request: Request) -> Response:
     if loaded.calibration is None:
         raise errors.no_calibration()
     law = service.engine.law
+
+    def priced(points: list[dict[str, Any]]) -> list[dict[str, Any]]:
+        return [point | {"latency_us": round(law.seconds(point["budget"]) * 1e6, 1)} for point in points]
+
     measured = loaded.calibration.to_dict()
-    points = [point | {"latency_us": round(law.seconds(point["budget"]) * 1e6, 1)} for point in measured.pop("points")]
+    vectors = measured.pop("vectors")
     answer = {
         "model": loaded.version,
-        "points": points,
+        "points": priced(measured.pop("points")),
+        "vectors": None if vectors is None else priced(vectors["points"]),
         "cost_law": {"a_us": round(law.a * 1e6, 3), "b_us": round(law.b * 1e6, 6)},
         "calibration": measured,
     }

@@ -159,6 +159,39 @@ class TestLeastBundle:
         assert bundle.write(tmp_path / "items", index=index).popular.tolist() == [1, 2, 0]
 
 
+class TestRoutes:
+    @pytest.fixture
+    def routed(self, tmp_path):
+        rng = np.random.default_rng(1)
+        users = rng.normal(size=(40, 6)).astype(np.float32)
+        users[7] = np.nan
+        index = GreedyIndex.build(rng.normal(size=(90, 6)), queries=users[:7], directions="learned", max_budget=30)
+        return bundle.write(tmp_path / "routed", index=index, user_vectors=users)
+
+    def test_every_user_has_the_route_that_the_index_finds(self, routed):
+        for user in (0, 6, 39):
+            vector, route = routed.user_vector(user), routed.user_route(user)
+            np.testing.assert_allclose(route, routed.index.routes(vector[None])[0], atol=1e-6)
+            assert routed.index.search(vector, budget=10, route=route).spent == 10
+            assert not route.flags.writeable
+
+    def test_an_index_that_follows_none_stores_none(self, tmp_path):
+        users = np.ones((3, 4), dtype=np.float32)
+        made = bundle.write(tmp_path / "m", index=small_index(), user_vectors=users)
+        assert made.user_route(0) is None
+        assert not list(made.path.glob("*routes*"))
+
+    @pytest.mark.parametrize(
+        "change",
+        [lambda routes: routes[:-1], lambda routes: routes[:, 1:], lambda routes: routes.astype(np.float64)],
+        ids=["a row too few", "a column too few", "another type"],
+    )
+    def test_routes_of_another_shape_are_refused(self, routed, tmp_path, change):
+        rewrite(routed.path, tmp_path / "bad", users__routes=change)
+        with pytest.raises(CorruptModelError, match=r"users\.routes"):
+            Bundle.open(tmp_path / "bad")
+
+
 class TestRefusals:
     @pytest.mark.parametrize(
         ("parts", "words"),

@@ -4,19 +4,21 @@ import numpy as np
 import pytest
 
 from greedy_core import CorruptModelError, ExactIndex, GreedyIndex, NotAModelError
+from greedy_core.directions import FIXED_KINDS
 
 RNG = np.random.default_rng(2)
 ITEMS = RNG.normal(size=(300, 20)).astype(np.float32)
 QUERY = RNG.normal(size=20).astype(np.float32)
 
 
-def build(directions="principal"):
+def build(directions="learned"):
     return GreedyIndex.build(ITEMS, directions=directions, max_budget=50)
 
 
-@pytest.mark.parametrize(
-    "index", [build("axes"), build("principal"), ExactIndex.build(ITEMS)], ids=["axes", "principal", "exact"]
-)
+KINDS = {kind: build(kind) for kind in FIXED_KINDS} | {"exact": ExactIndex.build(ITEMS)}
+
+
+@pytest.mark.parametrize("index", KINDS.values(), ids=KINDS)
 def test_a_saved_index_gives_the_same_answers(index, tmp_path):
     index.save(tmp_path / "index")
     loaded = type(index).load(tmp_path / "index")
@@ -26,6 +28,14 @@ def test_a_saved_index_gives_the_same_answers(index, tmp_path):
     assert after.scores.tobytes() == before.scores.tobytes()
     np.testing.assert_array_equal(loaded.items, ITEMS)
     assert not loaded.items.flags.writeable
+
+
+def test_a_saved_index_finds_the_same_routes(tmp_path):
+    index = build()
+    index.save(tmp_path / "index")
+    loaded = GreedyIndex.load(tmp_path / "index")
+    assert (loaded.n_centres, loaded.screening, loaded.nbytes) == (index.n_centres, index.screening, index.nbytes)
+    np.testing.assert_array_equal(loaded.routes(QUERY[None]), index.routes(QUERY[None]))
 
 
 def test_one_kind_is_not_loaded_as_another(tmp_path):
@@ -81,6 +91,13 @@ def put(at, value):
         ("max_budget", lambda _: 51),
         ("max_budget", lambda _: None),
         ("directions", lambda _: 7),
+        ("variant", lambda _: "guess"),
+        ("reads", lambda _: 0),
+        ("routed_reads", lambda _: "4"),
+        ("centres", lambda centres: centres[:-1]),
+        ("centres", lambda centres: np.ascontiguousarray(centres[:, :-1])),
+        ("centres", put((0, 0), np.nan)),
+        ("centres", put((0, 0), 5.0)),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(name, change):

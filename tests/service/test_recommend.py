@@ -5,14 +5,14 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
-from tests.service.conftest import LONG_ID, N_DIMS, STRANGE_IDS, write_model
+from tests.service.conftest import CALIBRATION, LONG_ID, N_DIMS, STRANGE_IDS, calibration, write_model
 from tests.service.running import in_process
 
 FIELDS = ["user_id", "items", "budget", "spent", "complete", "degraded", "fallback", "model", "search_us"]
 
 
-def answer_of(model, query, *, budget, top_k=10, exclude=None):
-    result = model.index.search(query, top_k=top_k, budget=budget, exclude=exclude)
+def answer_of(model, query, *, budget, top_k=10, exclude=None, route=None):
+    result = model.index.search(query, top_k=top_k, budget=budget, exclude=exclude, route=route)
     items = []
     for position, score in zip(result.ids.tolist(), result.scores, strict=True):
         item = {"item_id": model.item_id(position)}
@@ -39,9 +39,8 @@ def test_the_answer_is_the_librarys(app, model, user, budget, top_k):
     assert response.headers["content-type"] == "application/json"
     body = response.json()
     assert list(body) == FIELDS
-    expected, result = answer_of(
-        model, model.user_vector(user), budget=budget, top_k=top_k, exclude=model.seen_items(user)
-    )
+    query, route, seen = model.user_vector(user), model.user_route(user), model.seen_items(user)
+    expected, result = answer_of(model, query, budget=budget, top_k=top_k, exclude=seen, route=route)
     same_items(body["items"], expected)
     assert (body["user_id"], body["budget"], body["spent"]) == (f"u{user}", budget, result.spent)
     assert body["complete"] is result.complete is False
@@ -198,6 +197,17 @@ class TestBudgets:
         between = app.get("/recommend?user_id=u9&target_recall=0.8").json()["budget"]
         assert 64 < between < 256
 
+    def test_a_vector_without_a_route_pays_what_its_own_curve_says(self, tmp_path):
+        vectors = calibration(0.8)
+        with in_process(write_model(tmp_path / "m", calibration={**CALIBRATION, "vectors": vectors}).path) as app:
+            assert app.get("/recommend?user_id=u9&target_recall=0.6").json()["budget"] < 64
+            outside = {"vector": [1.0] * N_DIMS, "target_recall": 0.6}
+            assert app.post("/recommend", json=outside).json()["budget"] == 64
+            curves = app.get("/budgets").json()
+        assert [point["recall_at_10"] for point in curves["points"]] == [0.5, 0.75, 0.9, 0.99]
+        assert [point["recall_at_10"] for point in curves["vectors"]] == pytest.approx([0.4, 0.6, 0.72, 0.792])
+        assert all(point["latency_us"] > 0 for point in curves["vectors"])
+
     def test_a_recall_no_calibrated_budget_reaches_is_bought_by_all_items(self, app, model):
         assert app.get("/recommend?user_id=u9&target_recall=1").json()["complete"] is True
 
@@ -281,6 +291,7 @@ def test_budgets_and_model(app, model):
     assert budgets["points"][1]["recall_at_10"] == 0.75
     latencies = [point["latency_us"] for point in budgets["points"]]
     assert latencies == sorted(latencies)
+    assert budgets["vectors"] is None
     assert budgets["calibration"] == {
         "sample_size": 500,
         "directions": "principal",
@@ -290,5 +301,5 @@ def test_budgets_and_model(app, model):
     assert set(budgets["cost_law"]) == {"a_us", "b_us"}
     described = app.get("/model").json()
     assert (described["version"], described["n_items"], described["n_users"]) == ("v1", 2000, 200)
-    assert (described["n_dims"], described["directions"]) == (N_DIMS, "principal")
+    assert (described["n_dims"], described["directions"]) == (N_DIMS, "learned")
     assert described["calibrated"] is described["has_seen"] is True
