@@ -8,7 +8,18 @@ import pytest
 from loadtests.index import datasets, measure
 from loadtests.index.peers import __main__ as command
 from loadtests.index.peers import libraries, race, report
-from loadtests.index.peers.contestants import AS_BUILT, EXACT, OURS, Contestant, Ours, Setting, exact_scan
+from loadtests.index.peers.contestants import (
+    AS_BUILT,
+    EXACT,
+    KNOWN,
+    OURS,
+    VECTOR,
+    Contestant,
+    Ours,
+    Setting,
+    exact_scan,
+    searched,
+)
 from loadtests.index.peers.frontier import Point, envelope, promising, seconds_at, verdicts
 
 
@@ -23,7 +34,7 @@ def tiny():
 
 @pytest.fixture(scope="module")
 def ours(tiny):
-    return Ours.build(tiny.items, tiny.users)
+    return Ours(tiny.items, tiny.users)
 
 
 # ---- the frontier ------------------------------------------------------------------------------------------------
@@ -55,13 +66,13 @@ def test_a_level_that_is_never_reached_has_no_time():
 
 def test_the_verdict_divides_our_time_by_the_best_peers():
     measured = [
-        *points(OURS, (0.9, 10), (0.96, 20)),
+        *points(KNOWN, (0.9, 10), (0.96, 20)),
         *points("slow", (0.99, 100)),
         *points("fast", (0.9, 25)),
         *points("not a peer", (0.99, 1)),
         *points(EXACT, (1.0, 1000)),
     ]
-    low, middle, high = verdicts(measured, OURS, EXACT, aside=["not a peer"], levels=(0.9, 0.96, 0.99))
+    low, middle, high = verdicts(measured, KNOWN, EXACT, aside=["not a peer"], levels=(0.9, 0.96, 0.99))
     assert (low.peer, low.ratio, low.times_exact) == ("fast", pytest.approx(0.4), pytest.approx(100))
     # What "fast" cannot reach is the turn of "slow"; families are not mixed into one.
     assert (middle.peer, middle.ratio) == ("slow", pytest.approx(0.2))
@@ -70,7 +81,7 @@ def test_the_verdict_divides_our_time_by_the_best_peers():
 
 
 def test_without_peers_there_is_no_ratio():
-    (verdict,) = verdicts([*points(OURS, (1.0, 10)), *points(EXACT, (1.0, 50))], OURS, EXACT, levels=(0.9,))
+    (verdict,) = verdicts([*points(KNOWN, (1.0, 10)), *points(EXACT, (1.0, 50))], KNOWN, EXACT, levels=(0.9,))
     assert (verdict.peer, verdict.peers, verdict.ratio) == (None, None, None)
     assert verdict.times_exact == pytest.approx(5)
 
@@ -93,13 +104,16 @@ def test_the_exact_scan_finds_everything(tiny):
 def test_our_labels_say_what_is_searched(ours, tiny):
     names = [contestant.name for contestant in ours.contestants()]
     assert len(set(names)) == len(names)
-    assert names[-1] == AS_BUILT
+    assert {*AS_BUILT.values()} <= {*names}
     for contestant in ours.contestants():
         for setting in contestant.settings:
-            index, budget, variant = ours.searched(setting.label)
-            result = setting.search(tiny.queries[0])
+            screening, budget = searched(setting.label)
+            query, route = question = setting.ask(tiny.queries)[0]
+            assert (route is not None) == (contestant.family in (KNOWN, AS_BUILT[KNOWN]))
+            result = setting.search(question)
             assert result.spent <= budget
-            assert np.array_equal(result.ids, index.search(tiny.queries[0], budget=budget, variant=variant).ids)
+            alone = ours.index.screened_by(screening).search(query, budget=budget, route=route)
+            assert np.array_equal(result.ids, alone.ids)
 
 
 def test_the_race_measures_every_family(ours, tiny):
@@ -111,8 +125,8 @@ def test_the_race_measures_every_family(ours, tiny):
     )
     contestants = [*ours.contestants(), poor, state]
     measured = race.race(contestants, tiny.queries, truth, rounds=1, exact_seconds=float("inf"))
-    assert {point.family for point in measured} == {OURS, AS_BUILT, "poor", "state"}
-    assert max(point.recall for point in measured if point.family == OURS) > 0.9
+    assert {point.family for point in measured} == {*OURS, *AS_BUILT.values(), "poor", "state"}
+    assert max(point.recall for point in measured if point.family == VECTOR) > 0.9
     assert all(point.seconds > 0 for point in measured)
     assert prepared
 

@@ -23,7 +23,7 @@ from rich.console import Console
 
 from loadtests.index import datasets, measure
 from loadtests.index.peers import report
-from loadtests.index.peers.contestants import AS_BUILT, OURS, Contestant, Ours, Setting, exact_scan
+from loadtests.index.peers.contestants import AS_BUILT, OURS, Contestant, Ours, Setting, exact_scan, searched
 from loadtests.index.peers.libraries import FAMILIES, TooSlowError, enter, lineup
 from loadtests.index.peers.race import Entry, race, recall, side_by_side
 
@@ -73,7 +73,7 @@ def compare(
     items = np.array(data.items)  # a copy: a mapped file is read-only, and not every library takes that
     asked = np.ascontiguousarray(data.queries[:queries])
     truth = measure.true_top(items, asked)
-    ours = Ours.build(items, data.users)
+    ours = Ours(items, data.users)
     exact = exact_scan(items)
     field = gather(items, data.name, quick=quick, limit=limit, families=families)
     contestants = [*ours.contestants(), *field.contestants]
@@ -94,8 +94,9 @@ def compare(
         "missing": field.missing,
         "given_up": field.given_up,
         "left_out": [family for family in FAMILIES if family not in families],
+        "screening": str(ours.index.screening),
         "recall_at_budget": _recall_at_budget(ours, asked, truth),
-        "breakdown": breakdown(ours, points, asked, rounds),
+        "breakdown": {family: breakdown(ours, family, points, asked, rounds) for family in OURS},
     }
 
 
@@ -104,38 +105,43 @@ def _built(contestant: Contestant) -> dict[str, Any]:
     return {"name": name, "family": family, "seconds": seconds, "bytes": nbytes, "settings": len(settings)}
 
 
-def _recall_at_budget(ours: Ours, queries: Any, truth: Any) -> dict[str, float]:
-    as_built = next(one for one in ours.contestants() if one.family == AS_BUILT)
-    wanted = {setting.label.rsplit("=", 1)[1]: setting for setting in as_built.settings}
-    return {budget: recall(wanted[budget], queries, truth) for budget in ("64", "256") if budget in wanted}
+def _recall_at_budget(ours: Ours, queries: Any, truth: Any) -> dict[str, dict[str, float]]:
+    contestants = {contestant.family: contestant for contestant in ours.contestants()}
+    return {
+        family: {
+            setting.label.rsplit(" ", 1)[1]: recall(setting, queries, truth)
+            for setting in contestants[AS_BUILT[family]].settings
+            if setting.label.endswith((" 64", " 256"))
+        }
+        for family in OURS
+    }
 
 
 def breakdown(
-    ours: Ours, points: Sequence[Point], queries: Any, rounds: int, level: float = 0.95
+    ours: Ours, family: str, points: Sequence[Point], queries: Any, rounds: int, level: float = 0.95
 ) -> dict[str, Any] | None:
     """Return where our time goes at a recall level: screening, ranking, and the call from Python."""
-    there = [point for point in points if point.family == OURS and point.recall >= level]
+    there = [point for point in points if point.family == family and point.recall >= level]
     if not there:
         return None
     point = min(there, key=lambda point: point.seconds)
-    index, budget, variant = ours.searched(point.setting)
-    search, screen = side_by_side(
-        [
-            Setting("search", lambda query: index.search(query, 10, budget, None, variant)),
-            Setting("screen", lambda query: index.screen(query, budget, None, variant, ordered=False)),
-        ],
-        queries,
-        2 * rounds,
-    )
+    screening, budget = searched(point.setting)
+    index = ours.index.screened_by(screening)
+    search = ours.setting(family, screening, budget)
+    screen = search._replace(search=lambda asked: index.screen(asked[0], budget, None, None, False, asked[1]))
+    whole, screened = side_by_side([search, screen], queries, 2 * rounds)
     # Batches are short, so that some are never interrupted.
-    batches = queries[: len(queries) // BATCH * BATCH].reshape(-1, BATCH, queries.shape[1])
-    together = Setting("batch", lambda batch: index.search_batch(batch, 10, budget, None, variant))
-    (batch,) = side_by_side([together], batches, 2 * rounds)
+    starts = range(0, len(queries) - BATCH + 1, BATCH)
+    parts = [list(zip(*ours.questions(family, queries[start : start + BATCH]), strict=True)) for start in starts]
+    together = Setting(
+        "batch", lambda part: index.search_batch(part[0], 10, budget, routes=part[1]), ask=lambda _: parts
+    )
+    (batch,) = side_by_side([together], queries[: len(parts)], 2 * rounds)
     return {
         "setting": point.setting,
         "recall": point.recall,
-        "search_us": search * 1e6,
-        "screen_us": screen * 1e6,
+        "search_us": whole * 1e6,
+        "screen_us": screened * 1e6,
         "batch_us": batch / BATCH * 1e6,
     }
 

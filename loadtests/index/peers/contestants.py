@@ -5,47 +5,55 @@ from __future__ import annotations
 import time
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+import numpy as np
+
 from greedy_core import ExactIndex, GreedyIndex
+from greedy_core.calibration import choose, hold_out
+from greedy_core.screening import Screening
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
-    import numpy as np
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float32]
+    Question = tuple[Floats, Floats | None]
 
 TOP_K = 10
-OURS = "ours"
-AS_BUILT = "ours, as built"
+# The same index twice: asked for a user whose route it has stored, and for a vector that it has never seen.
+KNOWN, VECTOR = "ours, known user", "ours, vector"
+OURS = (KNOWN, VECTOR)
+AS_BUILT = {family: f"{family}, as built" for family in OURS}
 EXACT = "exact scan"
-BUDGETS = (16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
-# How many list entries screening by sums reads per candidate, beside what the index was built with.
-READS = (2, 4, 8, 16, 32)
+BUDGETS = (8, 12, 16, 24, 32, 48, 64, 96, 128, 192, 256, 384, 512, 768, 1024, 1536, 2048)
+# How many list entries screening by sums reads per candidate, beside what the calibration chose.
+READS = (1, 2, 4, 8, 16, 32)
 
 
 def nothing() -> None:
     """Leave everything as it is."""
 
 
-def identity(answer: Any) -> Any:
+def identity(given: Any) -> Any:
     """Return what was given."""
-    return answer
+    return given
 
 
 class Setting(NamedTuple):
     """One way to search a built index.
 
     label    the knobs, to read
-    search   one query -> whatever the library answers; this call is what is timed
+    search   one question -> whatever the library answers; this call is what is timed
     ids      that answer -> item positions, best first
     prepare  called before a run of searches, for knobs that are state of the index
+    ask      all queries -> the questions, made before the clock starts
     """
 
     label: str
-    search: Callable[[Floats], Any]
+    search: Callable[[Any], Any]
     ids: Callable[[Any], Any] = identity
     prepare: Callable[[], None] = nothing
+    ask: Callable[[Floats], Sequence[Any]] = identity
 
 
 class Contestant(NamedTuple):
@@ -61,48 +69,66 @@ class Contestant(NamedTuple):
     settings: Sequence[Setting]
 
 
-class Ours(NamedTuple):
-    """Our index as it was built, with the same lists read to other depths."""
+class Ours:
+    """Our index as its calibration made it, with the same lists read to other depths."""
 
-    index: GreedyIndex
-    by_reads: dict[int, GreedyIndex]
-    reads: int
-    build_seconds: float
-
-    @classmethod
-    def build(cls, items: Floats, users: Floats) -> Ours:
-        """Build on all cores, sparse axes fitted to the users."""
+    def __init__(self, items: Floats, users: Floats) -> None:
+        """Build on all cores: learned directions, and how far they are read calibrated on users kept back."""
         start = time.process_time()
-        index = GreedyIndex.build(items, queries=users, directions="sparse")
-        seconds = time.process_time() - start
-        arrays, info = index.to_arrays()
-        others = {reads: GreedyIndex.from_arrays(arrays, {**info, "reads": reads}) for reads in READS}
-        return cls(index, {**others, info["reads"]: index}, info["reads"], seconds)
+        fitted, held_out = hold_out(np.ascontiguousarray(users))
+        self.index = choose([GreedyIndex.build(items, queries=fitted, directions="learned")], held_out)
+        self.build_seconds = time.process_time() - start
+        self._routes: dict[bytes, Floats] = {}
 
-    def searched(self, label: str) -> tuple[GreedyIndex, int, str]:
-        """Return the index, budget and variant behind a setting's label."""
-        variant, *knobs = label.split()
-        values = dict(knob.split("=") for knob in knobs)
-        return self.by_reads[int(values.get("reads", self.reads))], int(values["budget"]), variant
+    def questions(self, family: str, queries: Floats) -> list[Question]:
+        """Return the queries, those of known users with their routes, which such an index has stored."""
+        if family == VECTOR:
+            return [(query, None) for query in queries]
+        if any(query.tobytes() not in self._routes for query in queries):
+            routes = self.index.routes(queries)
+            self._routes |= {query.tobytes(): route for query, route in zip(queries, routes, strict=True)}
+        return [(query, self._routes[query.tobytes()]) for query in queries]
 
     def contestants(self) -> list[Contestant]:
-        """One for the sum rule at each reading depth, one for the paper's max rule, and the index untuned by itself."""
-        ways = [("sum", reads) for reads in sorted(self.by_reads)] + [("threshold", self.reads)]
-        tuned = [self._contestant(variant, reads) for variant, reads in ways]
-        return [*tuned, self._contestant("sum", self.reads)._replace(name=AS_BUILT, family=AS_BUILT)]
+        """For each family every depth of reading, for vectors the paper's max rule too, and the index as built."""
+        built = self.index.screening
+        found = []
+        for family, own in ((KNOWN, built.routed), (VECTOR, built.unrouted)):
+            ways = [Screening("sum", reads, reads) for reads in READS] + [Screening("threshold")] * (family == VECTOR)
+            found += [self._contestant(family, screening) for screening in ways]
+            as_built = self._contestant(family, own)
+            found.append(as_built._replace(name=AS_BUILT[family], family=AS_BUILT[family]))
+        return found
 
-    def _contestant(self, variant: str, reads: int) -> Contestant:
-        rule, knobs = ("max rule", "") if variant == "threshold" else (f"sum rule, {reads} reads", f" reads={reads}")
-        labels = [f"{variant}{knobs} budget={budget}" for budget in BUDGETS if budget < self.index.n_items]
-        nbytes = self.index.nbytes + self.index.items.nbytes
-        return Contestant(
-            f"{OURS}, {rule}", OURS, self.build_seconds, nbytes, [self._setting(label) for label in labels]
+    def setting(self, family: str, screening: Screening, budget: int) -> Setting:
+        """Return the setting of one budget."""
+        search = self.index.screened_by(screening).search
+        asked = family if screening.variant == "sum" else VECTOR
+        return Setting(
+            label_of(screening, budget),
+            lambda question: search(question[0], TOP_K, budget, None, None, question[1]),
+            lambda result: result.ids,
+            ask=lambda queries: self.questions(asked, queries),
         )
 
-    def _setting(self, label: str) -> Setting:
-        index, budget, variant = self.searched(label)
-        search = index.search
-        return Setting(label, lambda query: search(query, TOP_K, budget, None, variant), lambda result: result.ids)
+    def _contestant(self, family: str, screening: Screening) -> Contestant:
+        settings = [self.setting(family, screening, budget) for budget in BUDGETS if budget < self.index.n_items]
+        nbytes = self.index.nbytes + self.index.items.nbytes
+        return Contestant(f"{family}, {screening}", family, self.build_seconds, nbytes, settings)
+
+
+def label_of(screening: Screening, budget: int) -> str:
+    """Return the label of a setting."""
+    return f"{screening}, budget {budget}"
+
+
+def searched(label: str) -> tuple[Screening, int]:
+    """Return the screening and the budget behind a label."""
+    way, budget = label.rsplit(", budget ", 1)
+    if way == "threshold":
+        return Screening(way), int(budget)
+    reads = int(way.split()[2])
+    return Screening("sum", reads, reads), int(budget)
 
 
 def exact_scan(items: Floats) -> Contestant:

@@ -57,9 +57,9 @@ def passed(setting: Setting, queries: Floats) -> Floats:
     setting.prepare()
     search, clock = setting.search, time.process_time
     seconds = []
-    for query in queries:
+    for question in setting.ask(queries):
         start = clock()
-        search(query)
+        search(question)
         seconds.append(clock() - start)
     return np.array(seconds)
 
@@ -95,7 +95,9 @@ def side_by_side(
 def recall(setting: Setting, queries: Floats, truth: Ints) -> float:
     """Return the setting's mean recall@10."""
     setting.prepare()
-    return measure.recall_at_10([np.asarray(setting.ids(setting.search(query))) for query in queries], truth)
+    return measure.recall_at_10(
+        [np.asarray(setting.ids(setting.search(question))) for question in setting.ask(queries)], truth
+    )
 
 
 def race(

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 import matplotlib as mpl
 from rich.table import Table
 
-from loadtests.index.peers.contestants import AS_BUILT, EXACT, OURS
+from loadtests.index.peers.contestants import AS_BUILT, EXACT, KNOWN, OURS, VECTOR
 from loadtests.index.peers.frontier import LEVELS, Point, envelope, seconds_at, verdicts
 
 mpl.use("Agg")
@@ -25,9 +25,9 @@ if TYPE_CHECKING:
 BEGIN, END = "<!-- tables: python -m loadtests.index.peers --results -->", "<!-- end of tables -->"
 
 
-def judged(run: dict[str, Any]) -> list[Verdict]:
-    """Return the verdicts of a run that came from its JSON."""
-    return verdicts(points_of(run), OURS, EXACT, aside=[AS_BUILT])
+def judged(run: dict[str, Any], family: str) -> list[Verdict]:
+    """Return the verdicts on one of our families, of a run that came from its JSON."""
+    return verdicts(points_of(run), family, EXACT, aside=[*OURS, *AS_BUILT.values()])
 
 
 def points_of(run: dict[str, Any]) -> list[Point]:
@@ -37,11 +37,13 @@ def points_of(run: dict[str, Any]) -> list[Point]:
 
 def families_of(points: Sequence[Point]) -> list[str]:
     """Return the families, ours first, then by their time at the highest level they reach."""
+    ours = [*OURS, *AS_BUILT.values()]
 
-    def rank(name: str) -> tuple[bool, bool, float, float]:
+    def rank(name: str) -> tuple[int, float, float]:
         own = [point for point in points if point.family == name]
         reached = max((level for level in LEVELS if seconds_at(own, level) is not None), default=0.0)
-        return name != OURS, name != AS_BUILT, -reached, seconds_at(own, reached) or 0.0
+        place = ours.index(name) if name in ours else len(ours)
+        return place, -reached, seconds_at(own, reached) or 0.0
 
     return sorted({point.family for point in points} - {EXACT}, key=rank)
 
@@ -84,22 +86,29 @@ def _span(values: Sequence[float]) -> str:
 
 
 FAMILY_HEADS = ["family", *(f"us at {level:.2f}" for level in LEVELS), "most recall", "build CPU s", "MB"]
-VERDICT_HEADS = ["recall@10", "ours us", "best peer", "peer us", "ours / peer", "exact scan / ours"]
+VERDICT_HEADS = [
+    *("recall@10", "known user us", "vector us", "best peer", "peer us"),
+    *("known / peer", "vector / peer", "exact / known", "exact / vector"),
+]
 
 
 def verdict_rows(run: dict[str, Any]) -> list[list[str]]:
     """Return a row for each recall level."""
     return [
         [
-            f"{verdict.level:.2f}",
-            micros(verdict.ours),
-            verdict.peer or "none gets there",
-            micros(verdict.peers),
-            number(verdict.ratio, ".2f" if verdict.ratio and verdict.ratio > 0.05 else ".3f"),
-            number(verdict.times_exact, ",.0f"),
+            f"{known.level:.2f}",
+            *(micros(verdict.ours) for verdict in (known, vector)),
+            known.peer or "none gets there",
+            micros(known.peers),
+            *(_ratio(verdict.ratio) for verdict in (known, vector)),
+            *(number(verdict.times_exact, ",.0f") for verdict in (known, vector)),
         ]
-        for verdict in judged(run)
+        for known, vector in zip(judged(run, KNOWN), judged(run, VECTOR), strict=True)
     ]
+
+
+def _ratio(ratio: float | None) -> str:
+    return number(ratio, ".2f" if ratio and ratio > 0.05 else ".3f")
 
 
 def show(run: dict[str, Any], console: Console) -> None:
@@ -120,12 +129,15 @@ def show(run: dict[str, Any], console: Console) -> None:
 
 def remarks(run: dict[str, Any]) -> list[str]:
     """Return what belongs under the tables: budgets, where time goes, who did not take part."""
-    budgets = ", ".join(f"{budget}: {found:.3f}" for budget, found in run["recall_at_budget"].items())
-    lines = [f"Recall at budget, as built: {budgets}. Exact scan {run['exact_seconds'] * 1e6:,.0f} us."]
-    lines.append(f"{run['queries']} queries, {run['rounds']} rounds, {run.get('clock', 'wall clock')}.")
-    if part := run.get("breakdown"):
+    lines = [f"{run['queries']} queries, {run['rounds']} rounds. Exact scan {run['exact_seconds'] * 1e6:,.0f} us."]
+    for family, budgets in run["recall_at_budget"].items():
+        found = ", ".join(f"{recall:.3f} at {budget}" for budget, recall in budgets.items())
+        lines.append(f"Recall at budget, {AS_BUILT[family]} ({run['screening']}): {found}.")
+    for family, part in run["breakdown"].items():
+        if part is None:
+            continue
         lines.append(
-            f"At 0.95 ({part['setting']}, recall {part['recall']:.3f}): {part['search_us']:.1f} us, "
+            f"{family} at 0.95 ({part['setting']}, recall {part['recall']:.3f}): {part['search_us']:.1f} us, "
             f"of which screening {part['screen_us']:.1f} and ranking {part['search_us'] - part['screen_us']:.1f}; "
             f"in a batch {part['batch_us']:.1f} us a query."
         )
@@ -141,17 +153,18 @@ def plot(run: dict[str, Any], path: Path) -> None:
     points = points_of(run)
     figure, axis = plt.subplots(figsize=(10, 5.5))
     colours = plt.get_cmap("tab10").colors
-    shown = [family for family in families_of(points) if family != AS_BUILT]
+    shown = [family for family in families_of(points) if family not in AS_BUILT.values()]
     for place, family in enumerate(shown):
         best = envelope(point for point in points if point.family == family)
-        ours = family == OURS
+        ours = family in OURS
         axis.plot(
             [point.seconds * 1e6 for point in best],
             [point.recall for point in best],
             marker="o",
             markersize=4 if ours else 3,
             linewidth=2.5 if ours else 1.2,
-            color="black" if ours else colours[(place - 1) % len(colours)],
+            color="black" if ours else colours[(place - len(OURS)) % len(colours)],
+            linestyle="--" if family == VECTOR else "-",
             label=family,
             zorder=3 if ours else 2,
             clip_on=False,
