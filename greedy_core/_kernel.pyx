@@ -144,10 +144,10 @@ def use_instruction_set(str name):
 # ---- building ----------------------------------------------------------------------------------------------------
 
 def build_lists(const float[:, ::1] columns, int64_t depth, int32_t[:, ::1] ids, float[:, ::1] values):
-    """Fill lists with the `depth` best entries of each column, without the GIL: along it and against it, or only along it.
+    """Fill lists with the `depth` best entries of each column, without the GIL.
 
     columns (n_columns, n_items) are the projections of the items; ids and values (n_lists, depth) are written. With
-    two lists for each column, list 2t goes along column t and list 2t + 1 against it.
+    two lists for each column, list 2t goes along column t and list 2t + 1 against it; with one, it goes along.
     """
     cdef int64_t n_items = columns.shape[1]
     cdef int64_t sides = ids.shape[0] // columns.shape[0]
@@ -274,8 +274,8 @@ cdef class Kernel:
         spare = cnp.PyArray_DIM(route, 0) - self.view.n_axes
         if self.view.lists.n_lists == 0 or spare < 0 or spare % 2 or spare // 2 > self.view.n_centres:
             raise InvalidQueryError(
-                f"a route of length {cnp.PyArray_DIM(route, 0)} is not of this index, which has {self.view.n_axes} axes "
-                f"and {self.view.n_centres} centres; ask it for its own with GreedyIndex.routes."
+                f"a route of length {cnp.PyArray_DIM(route, 0)} is not of this index, which has {self.view.n_axes} "
+                f"axes and {self.view.n_centres} centres; ask it for its own with GreedyIndex.routes."
             )
         if variant != Variant.sum:
             raise InvalidQueryError("a route is for screening by sums; leave it out, or the variant.")
@@ -314,8 +314,8 @@ cdef class Kernel:
             )
         if receipt.status == Status.route_not_usable:
             raise InvalidQueryError(
-                f"the route has a weight that is not finite or names a centre that is not one of {self.view.n_centres}; "
-                "ask this index for its own with GreedyIndex.routes."
+                "the route has a weight that is not finite or names a centre that is not one of "
+                f"{self.view.n_centres}; ask this index for its own with GreedyIndex.routes."
             )
         if self.view.lists.n_lists == 0:
             raise InvalidBudgetError(

@@ -201,6 +201,16 @@ def test_a_query_reads_its_leaf_and_the_leaves_one_bit_away(boost):
         assert answer.ids.tolist() == reference.ranked(NORMAL, w, candidates, 10)
 
 
+def test_a_deep_tree_is_every_shallower_tree():
+    deep = baselines.PcaTree.build(NORMAL, depth=6)
+    for depth in (1, 3, 5):
+        shallow = baselines.PcaTree.build(NORMAL, depth=depth)
+        for w in NORMAL_QUERIES:
+            there, here = shallow.query(w, 10), deep.query(w, 10, depth=depth)
+            assert here.ids.tolist() == there.ids.tolist()
+            assert (here.candidates, here.products) == (there.candidates, there.products)
+
+
 def test_every_node_has_a_pivot_of_its_own():
     index = baselines.PcaTree.build(NORMAL, depth=3)
     assert len(set(index.tree.pivots[4:8].tolist())) == 4
@@ -226,11 +236,14 @@ def test_buckets_are_the_signs_of_the_projections():
     for w in NORMAL_QUERIES:
         asked = index.directions[:, :20].astype(np.float64) @ w
         for tables in (1, 3, 6):
-            candidates = reference.lsh_candidates(projections, asked, 5, tables)
-            answer = index.query(w, 10, tables=tables)
-            assert answer.candidates == len(candidates)
-            assert answer.products == len(candidates) + 5 * tables
-            assert answer.ids.tolist() == reference.ranked(NORMAL, w, candidates, 10)
+            for bits in (1, 4, 5):
+                # Fewer bits are the first ones of each table.
+                first = np.arange(30).reshape(6, 5)[:, :bits].ravel()
+                candidates = reference.lsh_candidates(projections[:, first], asked[first], bits, tables)
+                answer = index.query(w, 10, bits=bits, tables=tables)
+                assert answer.candidates == len(candidates)
+                assert answer.products == len(candidates) + bits * tables
+                assert answer.ids.tolist() == reference.ranked(NORMAL, w, candidates, 10)
 
 
 def test_items_and_queries_are_hashed_with_the_same_vectors():

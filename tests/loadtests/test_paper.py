@@ -134,7 +134,7 @@ def test_the_variants_of_greedy_find_the_same(tmp_path):
     for curve in curves.VARIANT_CURVES:
         ((build_knobs, settings),) = curve.settings(500, 4)
         searcher = curve.build(data, build_knobs)
-        found.add(searcher.read(searcher.run(data.queries, 10, **settings[0]), 10).ids.tobytes())
+        found.add(searcher.read(searcher.run(searcher.ask(data.queries), 10, **settings[0]), 10).ids.tobytes())
     assert len(found) == 1
 
 

@@ -30,6 +30,7 @@ cdef extern from "pca_tree.h" namespace "baselines" nogil:
     cdef cppclass CppPcaTree "baselines::PcaTree":
         const float* directions
         int64_t stride
+        int grown
         int depth
         const float* pivots
         const int64_t* leaf_start
@@ -45,6 +46,7 @@ cdef extern from "lsh.h" namespace "baselines" nogil:
         CppHashTables(int64_t)
         const float* directions
         int64_t stride
+        int filled_bits
         int bits
         int64_t tables
         const int32_t* bucket_start
@@ -163,16 +165,18 @@ cdef class PcaTree:
             grow_pca_tree(&projections[0, 0], n, depth, &order[0], &pivots[0], &starts[0])
         self.order, self.pivots, self.leaf_start = np.asarray(order), np.asarray(pivots), np.asarray(starts)
         self.directions, self.pivots_view, self.starts_view = directions, pivots, starts
-        self.tree.directions, self.tree.stride, self.tree.depth = &directions[0, 0], directions.shape[1], depth
+        self.tree.directions, self.tree.stride = &directions[0, 0], directions.shape[1]
+        self.tree.grown = self.tree.depth = depth
         self.tree.pivots, self.tree.leaf_start, self.tree.radius = &pivots[0], &starts[0], radius
 
     def leaf_of(self, const float[::1] query, cbool root_pivots=False):
-        self.tree.root_pivots = root_pivots
+        self.tree.depth, self.tree.root_pivots = self.tree.grown, root_pivots
         return self.tree.leaf_of(&query[0])
 
-    def search(self, Rows rows, const float[:, ::1] queries, int64_t top_k, cbool boost, cbool root_pivots):
+    def search(self, Rows rows, const float[:, ::1] queries, int64_t top_k, int depth, cbool boost,
+               cbool root_pivots):
         cdef _Answers out = _Answers(queries.shape[0], top_k)
-        self.tree.boost, self.tree.root_pivots = boost, root_pivots
+        self.tree.depth, self.tree.boost, self.tree.root_pivots = depth, boost, root_pivots
         if queries.shape[0] and top_k:
             with nogil:
                 search_batch(self.tree, rows.table, &queries[0, 0], queries.shape[0], top_k,
@@ -181,7 +185,7 @@ cdef class PcaTree:
 
 
 cdef class HashTables:
-    """`tables` hash tables of 2^bits buckets, filled one after the other by `fill`."""
+    """`tables` hash tables of 2^bits buckets, filled one after the other by `fill`. Fewer bits are a prefix of all."""
 
     cdef readonly object bucket_start, members
     cdef int32_t[:, ::1] starts_view
@@ -195,7 +199,7 @@ cdef class HashTables:
         self.members = np.zeros((tables, n_items), dtype=np.int32)
         self.starts_view, self.members_view, self.directions = self.bucket_start, self.members, directions
         self.hashes.directions, self.hashes.stride = &directions[0, 0], directions.shape[1]
-        self.hashes.bits, self.hashes.tables = bits, tables
+        self.hashes.filled_bits, self.hashes.bits, self.hashes.tables = bits, bits, tables
         self.hashes.bucket_start, self.hashes.members = &self.starts_view[0, 0], &self.members_view[0, 0]
 
     def __dealloc__(self):
@@ -203,12 +207,12 @@ cdef class HashTables:
 
     def fill(self, int64_t table, const float[:, ::1] projected):
         with nogil:
-            fill_table(&projected[0, 0], projected.shape[0], self.hashes.bits, &self.starts_view[table, 0],
+            fill_table(&projected[0, 0], projected.shape[0], self.hashes.filled_bits, &self.starts_view[table, 0],
                        &self.members_view[table, 0])
 
-    def search(self, Rows rows, const float[:, ::1] queries, int64_t top_k, int64_t tables):
+    def search(self, Rows rows, const float[:, ::1] queries, int64_t top_k, int bits, int64_t tables):
         cdef _Answers out = _Answers(queries.shape[0], top_k)
-        self.hashes.tables = tables
+        self.hashes.bits, self.hashes.tables = bits, tables
         if queries.shape[0] and top_k:
             with nogil:
                 search_batch(self.hashes[0], rows.table, &queries[0, 0], queries.shape[0], top_k,

@@ -19,8 +19,8 @@ MAX_BITS = 20
 class Lsh(Method):
     """Sign random projections of the transformed items (Neyshabur and Srebro 2015).
 
-    The paper's `a` is `bits`, its `b` is `tables`. Items and queries are hashed with the same vectors. Tables
-    are independent, so one build answers for every smaller `tables` too. `foreign_queries` hashes queries
+    The paper's `a` is `bits`, its `b` is `tables`. Items and queries are hashed with the same vectors. Tables and bits
+    are independent, so one build answers for every smaller number of either too. `foreign_queries` hashes queries
     with other vectors than the items, as the code published with the paper does: it is there to show what
     that costs.
     """
@@ -71,7 +71,10 @@ class Lsh(Method):
             foreign_queries,
         )
 
-    def _search(self, queries: NDArray[np.float32], top_k: int, *, tables: int | None = None) -> Answers:
+    def _search(
+        self, queries: NDArray[np.float32], top_k: int, *, bits: int | None = None, tables: int | None = None
+    ) -> Answers:
+        compared = self.bits if bits is None else in_range("bits", bits, 1, self.bits)
         read = self.tables if tables is None else in_range("tables", tables, 1, self.tables)
-        ids, scores, candidates = self.hashes.search(self._rows, padded(queries), top_k, read)
-        return Answers(ids, scores, candidates, candidates + read * self.bits)
+        ids, scores, candidates = self.hashes.search(self._rows, padded(queries), top_k, compared, read)
+        return Answers(ids, scores, candidates, candidates + read * compared)

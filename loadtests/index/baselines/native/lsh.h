@@ -37,8 +37,9 @@ struct HashTables {
   const float* directions;  // (tables x bits) x stride
   std::int64_t stride;
   std::int64_t n_items;
-  int bits;
-  std::int64_t tables;  // how many of the tables this query reads, the first ones
+  int filled_bits;      // of the codes by which the tables are sorted
+  int bits;             // how many of them a query compares, the first ones: a bucket of it is several that lie together
+  std::int64_t tables;  // how many of the tables it reads, the first ones
   const std::int32_t* bucket_start;
   const std::int32_t* members;
   ItemMarks marks;
@@ -46,13 +47,16 @@ struct HashTables {
   explicit HashTables(std::int64_t n) : n_items(n), marks(n) {}
 
   void screen(const float* query, std::vector<std::int32_t>& found) {
-    projected_.resize(static_cast<std::size_t>(tables * bits));
-    greedy::inner_product_kernel().score_block(directions, stride, query, tables * bits, projected_.data());
-    const std::int64_t starts = (std::int64_t{1} << bits) + 1;
+    projected_.resize(static_cast<std::size_t>(bits));
+    const std::int64_t starts = (std::int64_t{1} << filled_bits) + 1;
     for (std::int64_t table = 0; table < tables; ++table) {
-      const std::int32_t* bucket = bucket_start + table * starts + hash_code(&projected_[table * bits], bits);
+      const float* own = directions + table * filled_bits * stride;
+      greedy::inner_product_kernel().score_block(own, stride, query, bits, projected_.data());
+      const std::int64_t code = hash_code(projected_.data(), bits);
+      const std::int32_t* start = bucket_start + table * starts;
+      const std::int32_t end = start[(code + 1) << (filled_bits - bits)];
       const std::int32_t* member = members + table * n_items;
-      for (std::int32_t i = bucket[0]; i < bucket[1]; ++i) {
+      for (std::int32_t i = start[code << (filled_bits - bits)]; i < end; ++i) {
         if (marks.mark(member[i])) found.push_back(member[i]);
       }
     }

@@ -51,9 +51,10 @@ inline void grow_pca_tree(const float* projections, std::int64_t n_items, int de
 }
 
 struct PcaTree {
-  const float* directions;  // depth x stride: the components without the coordinates that eq. 2 appends
+  const float* directions;  // grown x stride: the components without the coordinates that eq. 2 appends
   std::int64_t stride;
-  int depth;
+  int grown;  // levels that there are
+  int depth;  // levels that are gone down: a node on the last of them is a leaf
   const float* pivots;
   const std::int64_t* leaf_start;
   float radius;      // of the sphere on which the transformed items lie: the query is scaled to it
@@ -83,7 +84,8 @@ struct PcaTree {
 
  private:
   void read(std::int64_t leaf, std::vector<std::int32_t>& found) const {
-    for (std::int64_t i = leaf_start[leaf]; i < leaf_start[leaf + 1]; ++i) {
+    const int below = grown - depth;
+    for (std::int64_t i = leaf_start[leaf << below]; i < leaf_start[(leaf + 1) << below]; ++i) {
       found.push_back(static_cast<std::int32_t>(i));
     }
   }
