@@ -3,11 +3,11 @@
     items (n, d) ──► directions ──► lists: the items sorted along each direction, cut to max_budget + 1
                                       │
     query ──► weights per direction ──► screening: C(w), at most `budget` candidates ──► ranking ──► SearchResult
-                                        (no inner product)                            (one each)     ids, scores,
+              (or a stored route)       (no inner product)                            (one each)     ids, scores,
                                                                                                      spent, complete
 
     from greedy_core import GreedyIndex
-    index = GreedyIndex.build(items, directions="principal")
+    index = GreedyIndex.build(items, queries=users, directions="learned")
     result = index.search(query, top_k=10, budget=256)
 
 The algorithm is Greedy-MIPS (Yu, Hsieh, Lei, Dhillon: A Greedy Approach for Budgeted Maximum Inner Product Search).
