@@ -198,6 +198,7 @@ def write(
     calibration: Mapping[str, Any] | None = None,
     metadata: Mapping[str, Any] | None = None,
     version: str | None = None,
+    progress: bool = False,
 ) -> Bundle:
     """Write a new bundle, all or nothing, and open it.
 
@@ -219,7 +220,7 @@ def write(
     user_arrays, n_users = _pack_users(index.n_dims, user_vectors, user_ids)
     arrays |= user_arrays
     if "users.vectors" in arrays and index.follows_routes:
-        arrays["users.routes"] = index.routes(arrays["users.vectors"])
+        arrays["users.routes"] = index.routes(arrays["users.vectors"], progress=progress)
     if seen is not None:
         arrays |= _pack_seen(n_users, index.n_items, *seen)
     if popular is None:

@@ -131,7 +131,7 @@ class GreedyIndex(KernelIndex):
         """How many numbers a route of this index has."""
         return route_length(self._n_dims if self._axes is None else len(self._axes), self.n_centres)
 
-    def routes(self, queries: npt.ArrayLike) -> Float32Array:
+    def routes(self, queries: npt.ArrayLike, *, progress: bool = False) -> Float32Array:
         """Return a route for each query, for `search` to follow (see greedy_core.routes).
 
         This spends a product on every centre for every query, which no budget counts: it is for queries that are known
@@ -140,7 +140,7 @@ class GreedyIndex(KernelIndex):
         vectors = as_embeddings(queries, name="queries")
         same_dims(vectors, self._n_dims, name="queries")
         axes = None if self._axes is None else self._axes[:, : self._n_dims]
-        return find_routes(vectors, axes, self._centres)
+        return find_routes(vectors, axes, self._centres, show=progress)
 
     @property
     def nbytes(self) -> int:

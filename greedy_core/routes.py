@@ -15,6 +15,8 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
+from greedy_core.progress import progress_bar
+
 if TYPE_CHECKING:
     import numpy.typing as npt
 
@@ -32,23 +34,28 @@ def route_length(n_axes: int, n_centres: int) -> int:
     return n_axes + 2 * min(FOLLOWED, n_centres)
 
 
-def find_routes(queries: Float32Array, axes: Float32Array | None, centres: Float32Array | None) -> Float32Array:
+def find_routes(
+    queries: Float32Array, axes: Float32Array | None, centres: Float32Array | None, *, show: bool = False
+) -> Float32Array:
     """Return a route for each query, (n_queries, route_length). Queries are taken at unit length."""
     n_axes = queries.shape[1] if axes is None else len(axes)
     n_centres = 0 if centres is None else len(centres)
     followed = min(FOLLOWED, n_centres)
     routes = np.empty((len(queries), route_length(n_axes, n_centres)), dtype=np.float32)
-    for start in range(0, len(queries), _BLOCK_ROWS):
-        block = _unit(queries[start : start + _BLOCK_ROWS])
-        rows = routes[start : start + _BLOCK_ROWS]
-        left = block
-        if centres is not None:
-            nearest = _nearest(block, centres, followed)
-            weights = _regression(block, centres[nearest])
-            left = block - np.einsum("qp,qpd->qd", weights, centres[nearest])
-            rows[:, n_axes : n_axes + followed] = weights
-            rows[:, n_axes + followed :] = nearest
-        rows[:, :n_axes] = left if axes is None else left @ axes.T
+    with progress_bar("finding routes", len(queries), show=show) as advance:
+        for start in range(0, len(queries), _BLOCK_ROWS):
+            block = _unit(queries[start : start + _BLOCK_ROWS])
+            rows = routes[start : start + _BLOCK_ROWS]
+            left = block
+            if centres is not None:
+                nearest = _nearest(block, centres, followed)
+                directions = centres[nearest]
+                weights = _regression(block, directions)
+                left = block - (weights[:, None, :] @ directions)[:, 0]
+                rows[:, n_axes : n_axes + followed] = weights
+                rows[:, n_axes + followed :] = nearest
+            rows[:, :n_axes] = left if axes is None else left @ axes.T
+            advance(len(block))
     return routes
 
 
@@ -63,14 +70,17 @@ def _unit(vectors: Float32Array) -> Float32Array:
 def _nearest(queries: Float32Array, centres: Float32Array, followed: int) -> npt.NDArray[np.intp]:
     """Return the numbers of the nearest centres, nearest first."""
     nearness = queries @ centres.T
-    some = np.argpartition(-nearness, followed - 1, axis=1)[:, :followed]
-    order = np.argsort(-np.take_along_axis(nearness, some, axis=1), axis=1, kind="stable")
-    return np.take_along_axis(some, order, axis=1)
+    nearest = np.empty((len(queries), followed), dtype=np.intp)
+    for place in range(followed):
+        # A few passes over all are faster than any partial sort.
+        best = nearness.argmax(axis=1, keepdims=True)
+        np.put_along_axis(nearness, best, -np.inf, axis=1)
+        nearest[:, place] = best[:, 0]
+    return nearest
 
 
 def _regression(queries: Float32Array, directions: Float32Array) -> Float32Array:
     """Return the ridge regression of each query (q, d) on its own directions (q, p, d)."""
     system = directions @ directions.transpose(0, 2, 1) + _RIDGE * np.eye(directions.shape[1], dtype=np.float32)
-    target = np.einsum("qpd,qd->qp", directions, queries)
-    weights: Float32Array = np.linalg.solve(system, target[..., None])[..., 0]
+    weights: Float32Array = np.linalg.solve(system, directions @ queries[..., None])[..., 0]
     return weights

@@ -66,4 +66,5 @@ def build_bundle(
         calibration=calibration,
         metadata=metadata,
         version=version,
+        progress=progress,
     )
