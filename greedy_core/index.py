@@ -95,30 +95,26 @@ class GreedyIndex(KernelIndex):
 
     def screened_by(self, screening: Screening) -> GreedyIndex:
         """Return the same index, sharing all arrays, with another way of screening for its own."""
-        return GreedyIndex(
-            self._rows,
-            self._n_dims,
-            self._lists,
-            self._axes,
-            self._centres,
-            directions=self._directions,
-            max_budget=self._max_budget,
-            screening=screening,
-        )
+        return self._sharing(self._lists, self._centres, self._directions, screening)
 
     def without_centres(self) -> GreedyIndex:
         """Return the index of the axes alone, sharing all arrays."""
-        n_lists = len(self._lists[0]) - self.n_centres
         ids, values = self._lists
+        n_lists = len(ids) - self.n_centres
+        return self._sharing((ids[:n_lists], values[:n_lists]), None, "sparse", self._screening.unrouted)
+
+    def _sharing(
+        self, lists: Lists, centres: Float32Array | None, directions: str, screening: Screening
+    ) -> GreedyIndex:
         return GreedyIndex(
             self._rows,
             self._n_dims,
-            (ids[:n_lists], values[:n_lists]),
+            lists,
             self._axes,
-            None,
-            directions="sparse" if self._directions == "learned" else self._directions,
+            centres,
+            directions=directions,
             max_budget=self._max_budget,
-            screening=self._screening,
+            screening=screening,
         )
 
     @property
