@@ -8,6 +8,7 @@ from dataclasses import asdict
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
 
 import numpy as np
+from threadpoolctl import threadpool_limits
 
 from greedy_core._kernel import Kernel, build_lists
 from greedy_core.calibration import choose, hold_out
@@ -301,7 +302,9 @@ def _sort_items(
         build_lists(np.ascontiguousarray((items @ centres[start:stop].T).T), depth, ids[lists], values[lists])
         return stop - start
 
+    # The threads here are enough; those of a BLAS beneath each of them would only be in each other's way.
     with (
+        threadpool_limits(1, "blas"),
         ThreadPoolExecutor(threads) as pool,
         progress_bar("sorting lists", n_axes + n_centres, show=show) as advance,
     ):
