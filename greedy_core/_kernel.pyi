@@ -28,6 +28,8 @@ class Kernel:
         list_ids: npt.NDArray[np.int32] | None,
         list_values: npt.NDArray[np.float32] | None,
         axes: npt.NDArray[np.float32] | None,
+        centre_ids: npt.NDArray[np.int32] | None,
+        centre_values: npt.NDArray[np.float32] | None,
         max_budget: int,
         reads: int,
         routed_reads: int,

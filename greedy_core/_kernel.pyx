@@ -34,7 +34,7 @@ cdef extern from "direction_lists.h" namespace "greedy" nogil:
 
 cdef extern from "level_table.h" namespace "greedy" nogil:
     cppclass LevelTable:
-        void assign(const DirectionLists& lists) except +
+        void assign(const DirectionLists& lists, const DirectionLists& centre_lists) except +
 
 cdef extern from "followed_lists.h" namespace "greedy" nogil:
     cppclass Route:
@@ -76,8 +76,8 @@ cdef extern from "greedy_search.h" namespace "greedy" nogil:
         int64_t max_budget
         const float* axes
         int64_t n_axes
-        int64_t n_centres
         DirectionLists lists
+        DirectionLists centre_lists
         ListKnots knots
         LevelTable levels
         int64_t reads
@@ -204,19 +204,19 @@ cdef class Kernel:
     """One index as the native code sees it. Immutable; any number of threads may search it at once.
 
     rows (n_items, stride) float32, padded; lists (n_lists, depth) or None for an exact scan; axes (n_axes, stride)
-    float32, padded, or None where the axes are the coordinates. Lists past those of the axes are the centres'. The
-    arrays are kept alive, not copied; their ids are validated by `first_bad_list`, which the caller must ask before the
-    first search.
+    float32, padded, or None where the axes are the coordinates; centre_ids and centre_values (n_centres, centre_depth)
+    or None. The arrays are kept alive, not copied; their ids are validated by `first_bad_list`, which the caller must
+    ask before the first search.
     """
 
     cdef IndexView view
     cdef tuple arrays
 
     def __init__(self, const float[:, ::1] rows, int64_t n_dims, const int32_t[:, ::1] list_ids,
-                 const float[:, ::1] list_values, const float[:, ::1] axes, int64_t max_budget, int64_t reads,
-                 int64_t routed_reads):
+                 const float[:, ::1] list_values, const float[:, ::1] axes, const int32_t[:, ::1] centre_ids,
+                 const float[:, ::1] centre_values, int64_t max_budget, int64_t reads, int64_t routed_reads):
         assert 0 < n_dims <= rows.shape[1] and rows.shape[1] % 16 == 0 and rows.shape[0] > 0
-        self.arrays = (rows, list_ids, list_values, axes)
+        self.arrays = (rows, list_ids, list_values, axes, centre_ids, centre_values)
         self.view.rows = &rows[0, 0]
         self.view.n_items = rows.shape[0]
         self.view.n_dims = n_dims
@@ -229,24 +229,31 @@ cdef class Kernel:
             assert axes.shape[1] == rows.shape[1]
             self.view.axes = &axes[0, 0]
             self.view.n_axes = axes.shape[0]
-        assert list_ids.shape[0] == list_values.shape[0] >= 2 * self.view.n_axes
-        self.view.n_centres = list_ids.shape[0] - 2 * self.view.n_axes
-        assert 0 < list_ids.shape[1] == list_values.shape[1] <= self.view.n_items
-        self.view.lists.ids = &list_ids[0, 0]
-        self.view.lists.values = &list_values[0, 0]
-        self.view.lists.n_lists = list_ids.shape[0]
-        self.view.lists.depth = list_ids.shape[1]
+        assert list_ids.shape[0] == 2 * self.view.n_axes
+        self.view.lists = self.lists_of(list_ids, list_values)
+        if centre_ids is not None:
+            self.view.centre_lists = self.lists_of(centre_ids, centre_values)
         self.view.reads = reads
         self.view.routed_reads = routed_reads
         self.view.knots.assign(self.view.lists)
-        self.view.levels.assign(self.view.lists)
+        self.view.levels.assign(self.view.lists, self.view.centre_lists)
+
+    cdef DirectionLists lists_of(self, const int32_t[:, ::1] ids, const float[:, ::1] values):
+        cdef DirectionLists lists
+        assert 0 < ids.shape[0] == values.shape[0] and 0 < ids.shape[1] == values.shape[1] <= self.view.n_items
+        lists.ids = &ids[0, 0]
+        lists.values = &values[0, 0]
+        lists.n_lists = ids.shape[0]
+        lists.depth = ids.shape[1]
+        return lists
 
     def first_bad_list(self):
-        """The number of the first list that is out of order or names no item, or -1."""
-        cdef int64_t bad
+        """The number of the first list that is out of order or names no item, or -1. Centres follow the axes."""
+        cdef int64_t bad, bad_centre
         with nogil:
             bad = first_bad_list(self.view.lists, self.view.n_items)
-        return bad
+            bad_centre = first_bad_list(self.view.centre_lists, self.view.n_items)
+        return bad if bad >= 0 or bad_centre < 0 else self.view.lists.n_lists + bad_centre
 
     cdef cnp.ndarray vector_of(self, query):
         """The query as a float32 vector; one that already is costs a few comparisons."""
@@ -272,10 +279,10 @@ cdef class Kernel:
         if not is_plain(route, cnp.NPY_FLOAT32):
             raise InvalidQueryError("a route is a row of what GreedyIndex.routes returns, and this is something else.")
         spare = cnp.PyArray_DIM(route, 0) - self.view.n_axes
-        if self.view.lists.n_lists == 0 or spare < 0 or spare % 2 or spare // 2 > self.view.n_centres:
+        if self.view.lists.n_lists == 0 or spare < 0 or spare % 2 or spare // 2 > self.view.centre_lists.n_lists:
             raise InvalidQueryError(
                 f"a route of length {cnp.PyArray_DIM(route, 0)} is not of this index, which has {self.view.n_axes} "
-                f"axes and {self.view.n_centres} centres; ask it for its own with GreedyIndex.routes."
+                f"axes and {self.view.centre_lists.n_lists} centres; ask it for its own with GreedyIndex.routes."
             )
         if variant != Variant.sum:
             raise InvalidQueryError("a route is for screening by sums; leave it out, or the variant.")
@@ -315,7 +322,7 @@ cdef class Kernel:
         if receipt.status == Status.route_not_usable:
             raise InvalidQueryError(
                 "the route has a weight that is not finite or names a centre that is not one of "
-                f"{self.view.n_centres}; ask this index for its own with GreedyIndex.routes."
+                f"{self.view.centre_lists.n_lists}; ask this index for its own with GreedyIndex.routes."
             )
         if self.view.lists.n_lists == 0:
             raise InvalidBudgetError(

@@ -34,9 +34,9 @@ KINDS: tuple[Kind, ...] = (*FIXED_KINDS, "auto")
 
 _BLOCK_ROWS = 1 << 16
 _SAMPLE = 20_000
-_MOST_CENTRES = 1024
+_MOST_CENTRES = 4096
 # So many queries speak for a centre at least, and no more than so many are asked.
-_FEWEST_QUERIES, _MOST_QUERIES = 8, 48
+_FEWEST_QUERIES, _MOST_QUERIES = 8, 16
 _CENTRE_ITERATIONS = 8
 _ITERATIONS = 60
 # A step that gains less than this share is the last one.

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import asdict
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeAlias
+from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
 from threadpoolctl import threadpool_limits
@@ -21,17 +21,17 @@ from greedy_core.routes import find_routes, route_length
 from greedy_core.screening import Screening, is_count
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable, Mapping
 
     import numpy.typing as npt
 
     from greedy_core.directions import FixedKind, Kind
     from greedy_core.embeddings import Float32Array
 
-    Lists: TypeAlias = tuple[npt.NDArray[np.int32], Float32Array]
-
 # Items are projected on a few directions at a time, which fill a cache line of each row of the result.
 _DIRECTIONS_AT_ONCE = 16
+# The first entries of a centre's list are the ones that tell: many centres with short lists find more than few with long ones.
+_CENTRE_DEPTH = 1024
 # A route through centres says more than one along the axes, so it is read less.
 _SCREENINGS = {"sparse": Screening("sum", 16, 16), "learned": Screening("sum", 16, 4)}
 
@@ -39,6 +39,25 @@ _SCREENINGS = {"sparse": Screening("sum", 16, 16), "learned": Screening("sum", 1
 def list_depth(n_items: int, max_budget: int) -> int:
     """Return the length of the lists: by the paper's rule no search reads further than entry `max_budget`."""
     return min(n_items, max_budget + 1)
+
+
+class Lists(NamedTuple):
+    """Sorted lists of one length: entry r of a list is its r-th largest item, and the item's projection."""
+
+    ids: npt.NDArray[np.int32]  # (n_lists, depth)
+    values: Float32Array
+
+    @classmethod
+    def empty(cls, n_lists: int, depth: int) -> Lists:
+        """Return lists to be filled."""
+        return cls(np.empty((n_lists, depth), dtype=np.int32), np.empty((n_lists, depth), dtype=np.float32))
+
+
+class Centres(NamedTuple):
+    """Directions beside the axes, as unit rows (n_centres, n_dims), and a list along each."""
+
+    vectors: Float32Array
+    lists: Lists
 
 
 class GreedyIndex(KernelIndex):
@@ -58,14 +77,17 @@ class GreedyIndex(KernelIndex):
         n_dims: int,
         lists: Lists,
         axes: Float32Array | None,
-        centres: Float32Array | None,
+        centres: Centres | None,
         *,
         directions: str,
         max_budget: int,
         screening: Screening,
     ) -> None:
         """Use `build` or `load`."""
-        kernel = Kernel(rows, n_dims, *lists, axes, max_budget, screening.reads, screening.routed_reads)
+        along_centres = (None, None) if centres is None else centres.lists
+        kernel = Kernel(
+            rows, n_dims, *lists, axes, *along_centres, max_budget, screening.reads, screening.routed_reads
+        )
         super().__init__(kernel, rows, n_dims, screening.variant)
         self._lists = lists
         self._axes = axes
@@ -87,7 +109,7 @@ class GreedyIndex(KernelIndex):
     @property
     def n_centres(self) -> int:
         """How many centres there are beside the axes."""
-        return 0 if self._centres is None else len(self._centres)
+        return 0 if self._centres is None else len(self._centres.vectors)
 
     @property
     def screening(self) -> Screening:
@@ -96,21 +118,17 @@ class GreedyIndex(KernelIndex):
 
     def screened_by(self, screening: Screening) -> GreedyIndex:
         """Return the same index, sharing all arrays, with another way of screening for its own."""
-        return self._sharing(self._lists, self._centres, self._directions, screening)
+        return self._sharing(self._centres, self._directions, screening)
 
     def without_centres(self) -> GreedyIndex:
         """Return the index of the axes alone, sharing all arrays."""
-        ids, values = self._lists
-        n_lists = len(ids) - self.n_centres
-        return self._sharing((ids[:n_lists], values[:n_lists]), None, "sparse", self._screening.unrouted)
+        return self._sharing(None, "sparse", self._screening.unrouted)
 
-    def _sharing(
-        self, lists: Lists, centres: Float32Array | None, directions: str, screening: Screening
-    ) -> GreedyIndex:
+    def _sharing(self, centres: Centres | None, directions: str, screening: Screening) -> GreedyIndex:
         return GreedyIndex(
             self._rows,
             self._n_dims,
-            lists,
+            self._lists,
             self._axes,
             centres,
             directions=directions,
@@ -137,13 +155,13 @@ class GreedyIndex(KernelIndex):
         vectors = as_embeddings(queries, name="queries")
         same_dims(vectors, self._n_dims, name="queries")
         axes = None if self._axes is None else self._axes[:, : self._n_dims]
-        return find_routes(vectors, axes, self._centres, show=progress)
+        return find_routes(vectors, axes, None if self._centres is None else self._centres.vectors, show=progress)
 
     @property
     def nbytes(self) -> int:
         """The size of the index without the items' rows."""
-        arrays = (*self._lists, self._axes, self._centres)
-        return sum(array.nbytes for array in arrays if array is not None)
+        arrays, _ = self.to_arrays()
+        return sum(array.nbytes for name, array in arrays.items() if name != "rows")
 
     @classmethod
     def build(
@@ -187,11 +205,17 @@ class GreedyIndex(KernelIndex):
         show: bool,
     ) -> Self:
         axes = fit_axes(directions, vectors, queries)
-        centres = fit_centres(vectors if queries is None else queries) if directions == "learned" else None
+        depth = list_depth(len(vectors), max_budget)
+        lists = _sort_along_axes(vectors, axes, depth, threads, show=show)
+        centres = None
+        if directions == "learned":
+            around = fit_centres(vectors if queries is None else queries)
+            along = _sort_along_centres(vectors, around, min(depth, _CENTRE_DEPTH), threads, show=show)
+            centres = Centres(around, along)
         return cls(
             rows,
             vectors.shape[1],
-            _sort_items(vectors, axes, centres, list_depth(len(vectors), max_budget), threads, show=show),
+            lists,
             None if axes is None else pad_rows(axes),
             centres,
             directions=directions,
@@ -220,12 +244,12 @@ class GreedyIndex(KernelIndex):
 
     def to_arrays(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
         """Return what `from_arrays` needs: named arrays, and a description that JSON can hold."""
-        ids, values = self._lists
-        arrays = {"rows": self._rows, "list_ids": ids, "list_values": values}
+        arrays = {"rows": self._rows, "list_ids": self._lists.ids, "list_values": self._lists.values}
         if self._axes is not None:
             arrays["axes"] = self._axes
         if self._centres is not None:
-            arrays["centres"] = self._centres
+            vectors, (ids, values) = self._centres
+            arrays |= {"centres": vectors, "centre_list_ids": ids, "centre_list_values": values}
         info = {"n_dims": self._n_dims, "directions": self._directions, "max_budget": self._max_budget}
         return arrays, {**info, **asdict(self._screening)}
 
@@ -236,30 +260,25 @@ class GreedyIndex(KernelIndex):
         Reads the lists once: an id that is out of range never reaches the kernels. Raises CorruptModelError.
         """
         rows, n_dims = rows_from(arrays, info)
-        ids, values = stored_array(arrays, "list_ids", np.int32), stored_array(arrays, "list_values", np.float32)
         axes = stored_array(arrays, "axes", np.float32) if "axes" in arrays else None
-        centres = stored_array(arrays, "centres", np.float32) if "centres" in arrays else None
-        n_axes, n_centres = n_dims if axes is None else len(axes), 0 if centres is None else len(centres)
         directions, max_budget = info.get("directions"), info.get("max_budget")
         if not isinstance(directions, str) or not is_count(max_budget):
             raise CorruptModelError(
                 f"the index says directions {directions!r} and max_budget {max_budget!r}; write the model again."
             )
-        if ids.shape != values.shape or ids.shape != (2 * n_axes + n_centres, list_depth(len(rows), max_budget)):
-            raise CorruptModelError(
-                f"lists of shape {ids.shape} and {values.shape} do not fit to {len(rows)} items, {n_axes} axes, "
-                f"{n_centres} centres and a max_budget of {max_budget}; write the model again."
-            )
-        for name, vectors, width in (("axes", axes, rows.shape[1]), ("centres", centres, n_dims)):
-            if vectors is not None and (vectors.shape[1] != width or not (np.abs(vectors) <= 1.001).all()):
-                raise CorruptModelError(
-                    f"{name} of shape {vectors.shape} are not unit vectors like the rows; write the model again."
-                )
+        depth = list_depth(len(rows), max_budget)
+        lists = _stored_lists(arrays, "list", 2 * (n_dims if axes is None else len(axes)), range(depth, depth + 1))
+        centres = None
+        if "centres" in arrays:
+            vectors = stored_array(arrays, "centres", np.float32)
+            centres = Centres(vectors, _stored_lists(arrays, "centre_list", len(vectors), range(1, depth + 1)))
+        _check_directions("axes", axes, rows.shape[1])
+        _check_directions("centres", None if centres is None else centres.vectors, n_dims)
         screening = Screening.from_info(info)
         index = cls(
             rows,
             n_dims,
-            (ids, values),
+            lists,
             axes,
             centres,
             directions=directions,
@@ -274,42 +293,65 @@ class GreedyIndex(KernelIndex):
         return index
 
 
-def _sort_items(
-    items: Float32Array,
-    axes: Float32Array | None,
-    centres: Float32Array | None,
-    depth: int,
-    threads: int,
-    *,
-    show: bool,
+def _stored_lists(arrays: Mapping[str, npt.NDArray[Any]], name: str, n_lists: int, depths: range) -> Lists:
+    """Return lists from a file that are as many and as long as they should be."""
+    ids = stored_array(arrays, f"{name}_ids", np.int32)
+    values = stored_array(arrays, f"{name}_values", np.float32)
+    if ids.shape != values.shape or len(ids) != n_lists or ids.shape[1] not in depths:
+        raise CorruptModelError(
+            f"{name}_ids and {name}_values of shape {ids.shape} and {values.shape} should be {n_lists} lists of "
+            f"{depths[0]} to {depths[-1]} items, by the directions, the items and max_budget; write the model again."
+        )
+    return Lists(ids, values)
+
+
+def _check_directions(name: str, vectors: Float32Array | None, width: int) -> None:
+    if vectors is not None and (len(vectors) == 0 or vectors.shape[1] != width or not (np.abs(vectors) <= 1.001).all()):
+        raise CorruptModelError(
+            f"{name} of shape {vectors.shape} are not unit vectors like the rows; write the model again."
+        )
+
+
+def _sort_along_axes(
+    items: Float32Array, axes: Float32Array | None, depth: int, threads: int, *, show: bool
 ) -> Lists:
-    """Return ids and values of all lists: two for each axis, along it and against it, and then one for each centre."""
-    n_axes, n_centres = items.shape[1] if axes is None else len(axes), 0 if centres is None else len(centres)
-    ids = np.empty((2 * n_axes + n_centres, depth), dtype=np.int32)
-    values = np.empty((2 * n_axes + n_centres, depth), dtype=np.float32)
+    """Return two lists for each axis, along it and against it."""
+    lists = Lists.empty(2 * items.shape[1], depth)
 
-    def sort_along_axes(start: int) -> int:
-        stop = min(start + _DIRECTIONS_AT_ONCE, n_axes)
+    def sort(start: int, stop: int) -> None:
         columns = items[:, start:stop] if axes is None else items @ axes[start:stop].T
-        lists = slice(2 * start, 2 * stop)
-        build_lists(np.ascontiguousarray(columns.T), depth, ids[lists], values[lists])
-        return stop - start
+        both = slice(2 * start, 2 * stop)
+        build_lists(np.ascontiguousarray(columns.T), depth, lists.ids[both], lists.values[both])
 
-    def sort_along_centres(start: int) -> int:
-        assert centres is not None  # noqa: S101 - there would be no start
-        stop = min(start + _DIRECTIONS_AT_ONCE, n_centres)
-        lists = slice(2 * n_axes + start, 2 * n_axes + stop)
-        build_lists(np.ascontiguousarray((items @ centres[start:stop].T).T), depth, ids[lists], values[lists])
-        return stop - start
+    _for_each_block(sort, items.shape[1], threads, "sorting along axes", show=show)
+    return lists
 
+
+def _sort_along_centres(
+    items: Float32Array, centres: Float32Array, depth: int, threads: int, *, show: bool
+) -> Lists:
+    """Return a list for each centre, along it."""
+    lists = Lists.empty(len(centres), depth)
+
+    def sort(start: int, stop: int) -> None:
+        columns = items @ centres[start:stop].T
+        build_lists(np.ascontiguousarray(columns.T), depth, lists.ids[start:stop], lists.values[start:stop])
+
+    _for_each_block(sort, len(centres), threads, "sorting along centres", show=show)
+    return lists
+
+
+def _for_each_block(
+    sort: Callable[[int, int], None], n_directions: int, threads: int, what: str, *, show: bool
+) -> None:
+    """Call sort(start, stop) for all directions, a few at a time, on several threads."""
+    starts = range(0, n_directions, _DIRECTIONS_AT_ONCE)
+    stops = [min(start + _DIRECTIONS_AT_ONCE, n_directions) for start in starts]
     # The threads here are enough; those of a BLAS beneath each of them would only be in each other's way.
     with (
         threadpool_limits(1, "blas"),
         ThreadPoolExecutor(threads) as pool,
-        progress_bar("sorting lists", n_axes + n_centres, show=show) as advance,
+        progress_bar(what, n_directions, show=show) as advance,
     ):
-        for done in pool.map(sort_along_axes, range(0, n_axes, _DIRECTIONS_AT_ONCE)):
-            advance(done)
-        for done in pool.map(sort_along_centres, range(0, n_centres, _DIRECTIONS_AT_ONCE)):
-            advance(done)
-    return ids, values
+        for start, stop, _ in zip(starts, stops, pool.map(sort, starts, stops), strict=True):
+            advance(stop - start)

@@ -229,6 +229,7 @@ def screen_sum(
     reads: int = 16,
     depth: int | None = None,
     centres: Matrix | None = None,
+    centre_depth: int | None = None,
     route: tuple[Matrix, npt.NDArray[np.int64]] | None = None,
 ) -> list[int]:
     """Past the paper: C(w) by the sum of the gains w_t h_jt >= tau, in rounds of 64, 256, 1024, ... candidates.
@@ -238,14 +239,14 @@ def screen_sum(
     those in sight, the largest sums are chosen. When all is read, the paper's rule says what follows.
 
     A route is weights, of all axes and then of some centres, and the numbers of these centres; `centres` are the
-    items' projections on all of them.
+    items' projections on all of them, and their lists have `centre_depth` entries.
     """
     n_items, n_dims = H.shape
     depth = depth or n_items
     weights, followed = (w, np.empty(0, dtype=np.int64)) if route is None else route
     along = [gains(H[:, t], depth) for t in range(n_dims)]
     opposite = [gains(-H[:, t], depth) for t in range(n_dims)]
-    around = [] if centres is None else [gains(centres[:, c], depth) for c in range(centres.shape[1])]
+    around = [] if centres is None else [gains(centres[:, c], centre_depth or depth) for c in range(centres.shape[1])]
     nothing = np.zeros(n_items, dtype=np.float32)
     favour, against = [], []
     for i, weight in enumerate(weights):

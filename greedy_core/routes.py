@@ -24,7 +24,7 @@ if TYPE_CHECKING:
 
 # How many centres a query follows, and the ridge of the regression on them, which keeps their weights from growing
 # against each other.
-FOLLOWED = 4
+FOLLOWED = 8
 _RIDGE = 0.1
 _BLOCK_ROWS = 1 << 14
 

@@ -28,12 +28,12 @@ struct IndexView {
   std::int64_t stride = 0;
   std::int64_t max_budget = 0;
 
-  // Axis t of n_axes has two lists: 2t along it and 2t + 1 against it. Without a matrix the axes are the coordinates. Behind
-  // these come the lists of the centres, one each.
+  // Axis t of n_axes has two lists: 2t along it and 2t + 1 against it. Without a matrix the axes are the coordinates. A centre
+  // has one list, and these are cut shorter.
   const float* axes = nullptr;
   std::int64_t n_axes = 0;
-  std::int64_t n_centres = 0;
   DirectionLists lists;
+  DirectionLists centre_lists;
   ListKnots knots;
   LevelTable levels;
   // Entries that screening by sums reads for each candidate: of a query, and of a query with a route.
@@ -85,7 +85,7 @@ inline bool route_usable(const IndexView& index, const Route& route) {
   bool usable = true;
   for (std::int64_t i = 0; i < route.size(); ++i) usable &= std::fabs(route.weights[i]) <= kMaxMagnitude;
   for (std::int64_t i = 0; i < route.n_centres; ++i) {
-    usable &= route.centres[i] >= 0.0f && route.centres[i] < static_cast<float>(index.n_centres);
+    usable &= route.centres[i] >= 0.0f && route.centres[i] < static_cast<float>(index.centre_lists.n_lists);
   }
   return usable;
 }
@@ -95,7 +95,7 @@ inline std::int64_t screen_sum_first(QueryScratch& scratch, const IndexView& ind
                                      bool ordered) {
   const bool routed = given.weights != nullptr;
   const Route route = routed ? given : Route{weigh_axes(scratch, index), index.n_axes};
-  std::int64_t entries_read = screen_sum(scratch, index.lists, index.levels, route, index.n_items,
+  std::int64_t entries_read = screen_sum(scratch, index.lists, index.centre_lists, index.levels, route, index.n_items,
                                          routed ? index.routed_reads : index.reads, budget, ordered);
   if (static_cast<std::int64_t>(scratch.candidates.size()) < budget) {
     activate_lists(scratch, index, weigh_axes(scratch, index));

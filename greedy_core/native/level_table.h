@@ -22,28 +22,16 @@ class LevelTable {
   static constexpr std::int32_t kLevels = 64;  // sixteen octaves below the largest gain
   static constexpr std::int32_t kBlock = 16;   // levels that are added up together
 
-  void assign(const DirectionLists& lists) {
-    const auto n_lists = static_cast<std::size_t>(lists.n_lists);
-    tails_.resize(n_lists);
+  // Lists are numbered through: those of the axes, and behind them those of the centres.
+  void assign(const DirectionLists& lists, const DirectionLists& centre_lists) {
+    tails_.clear();
+    rows_.clear();
+    heads_.clear();
     top_ = 0.0f;
-    for (std::size_t list = 0; list < n_lists; ++list) {
-      const float* values = lists.values + static_cast<std::int64_t>(list) * lists.depth;
-      tails_[list] = std::max(values[lists.depth - 1], 0.0f);
-      top_ = std::max(top_, values[0] - tails_[list]);
-    }
-    rows_.assign(n_lists * kRow, 0);
-    heads_.assign(n_lists, kLevels);
-    for (std::size_t list = 0; list < n_lists; ++list) {
-      const float* values = lists.values + static_cast<std::int64_t>(list) * lists.depth;
-      std::int32_t* counts = rows_.data() + list * kRow + kBlock;
-      std::int64_t r = 0;
-      for (std::int32_t level = 0; level < kLevels; ++level) {
-        const float threshold = top_ * fraction(level);
-        for (float gain; r < lists.depth && (gain = values[r] - tails_[list]) >= threshold && gain > 0.0f;) ++r;
-        counts[level] = static_cast<std::int32_t>(r);
-        if (r > 0) heads_[list] = std::min(heads_[list], level);
-      }
-    }
+    measure(lists);
+    measure(centre_lists);
+    count(lists);
+    count(centre_lists);
   }
 
   // The largest gain in any list.
@@ -70,6 +58,32 @@ class LevelTable {
 
  private:
   static constexpr std::size_t kRow = kBlock + kLevels;
+
+  // The tails of lists, and the largest gain so far.
+  void measure(const DirectionLists& lists) {
+    for (std::int64_t list = 0; list < lists.n_lists; ++list) {
+      const float* values = lists.values + list * lists.depth;
+      tails_.push_back(std::max(values[lists.depth - 1], 0.0f));
+      top_ = std::max(top_, values[0] - tails_.back());
+    }
+  }
+
+  // The rows of lists, behind those that are there; all of them have been measured.
+  void count(const DirectionLists& lists) {
+    for (std::int64_t list = 0; list < lists.n_lists; ++list) {
+      const float* values = lists.values + list * lists.depth;
+      const float tail = tails_[heads_.size()];
+      heads_.push_back(kLevels);
+      rows_.insert(rows_.end(), kBlock, 0);
+      std::int32_t r = 0;
+      for (std::int32_t level = 0; level < kLevels; ++level) {
+        const float threshold = top_ * fraction(level);
+        for (float gain; r < lists.depth && (gain = values[r] - tail) >= threshold && gain > 0.0f;) ++r;
+        rows_.push_back(r);
+        if (r > 0) heads_.back() = std::min(heads_.back(), level);
+      }
+    }
+  }
 
   // 2^(-level/4), exact up to the four constants.
   static float fraction(std::int32_t level) {

@@ -31,8 +31,9 @@ struct SumsInUse {
 
 // `reads` entries of each side are read for each candidate of a round. Fewer than `budget` candidates are chosen when fewer items
 // have an entry in favour.
-inline std::int64_t screen_sum(QueryScratch& scratch, const DirectionLists& lists, const LevelTable& levels, const Route& route,
-                               std::int64_t n_items, std::int64_t reads, std::int64_t budget, bool ordered) {
+inline std::int64_t screen_sum(QueryScratch& scratch, const DirectionLists& lists, const DirectionLists& centre_lists,
+                               const LevelTable& levels, const Route& route, std::int64_t n_items, std::int64_t reads,
+                               std::int64_t budget, bool ordered) {
   float largest = 0.0f;
   for (std::int64_t i = 0; i < route.size(); ++i) largest = std::max(largest, std::fabs(route.weights[i]));
   if (largest == 0.0f || levels.top() == 0.0f) return 0;
@@ -47,9 +48,11 @@ inline std::int64_t screen_sum(QueryScratch& scratch, const DirectionLists& list
   const SumsInUse cleared_at_the_end{scratch};
   for (std::int32_t j : scratch.excluded) scratch.sums.exclude(j);
   const auto note = [&](std::int32_t list, std::int32_t start, std::int32_t n, float magnitude) {
-    const std::int64_t at = list * lists.depth + start;
+    const bool along_centre = list >= lists.n_lists;
+    const DirectionLists& from = along_centre ? centre_lists : lists;
+    const std::int64_t at = (along_centre ? list - lists.n_lists : list) * from.depth + start;
     const auto scale = static_cast<float>(std::min(magnitude * unit, 1e38));
-    scratch.sums.note(lists.ids + at, lists.values + at, n, lists.n_lists * lists.depth - at, levels.tail(list), scale);
+    scratch.sums.note(from.ids + at, from.values + at, n, from.n_lists * from.depth - at, levels.tail(list), scale);
   };
   constexpr std::int32_t kLast = LevelTable::kLevels - 1;
   std::int64_t entries_read = 0;

@@ -7,6 +7,7 @@ from hypothesis import strategies as st
 
 from greedy_core import ExactIndex, GreedyIndex, InvalidEmbeddingsError, InvalidQueryError
 from greedy_core.directions import fit_centres
+from greedy_core.routes import FOLLOWED
 from tests.strategies import problems
 
 RNG = np.random.default_rng(11)
@@ -33,8 +34,8 @@ def test_a_route_is_the_query_at_unit_length(problem, directions):
 def test_the_nearest_centres_are_followed():
     centres = INDEX.to_arrays()[0]["centres"]
     for user, route in zip(USERS[:50], INDEX.routes(USERS[:50]), strict=True):
-        nearest = np.argsort(-(centres @ user))[:4]
-        assert route[-4:].astype(int).tolist() == nearest.tolist()
+        nearest = np.argsort(-(centres @ user))[:FOLLOWED]
+        assert route[-FOLLOWED:].astype(int).tolist() == nearest.tolist()
 
 
 def test_what_is_left_for_the_axes_is_shorter_than_the_query():
@@ -86,7 +87,7 @@ def changed(at, value):
         (changed(-1, INDEX.n_centres), "names a centre"),
         (changed(-1, -1), "names a centre"),
         (changed(-1, np.nan), "names a centre"),
-        (changed(0, 0)[:-1], "length 19"),
+        (changed(0, 0)[:-1], "length 27"),
         (changed(0, 0)[:11], "length 11"),
         (np.zeros(12 + 2 * (INDEX.n_centres + 1), dtype=np.float32), "not of this index"),
         (changed(0, 0).astype(np.float64), "something else"),

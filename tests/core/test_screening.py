@@ -98,12 +98,12 @@ def test_screening_by_sums_is_the_reference(problem, reads, max_budget):
     assert index.screen(query, budget=budget, exclude=exclude).tolist() == expected
 
 
-def centred(items, centres, max_budget, reads):
+def centred(items, centres, max_budget, centre_depth, reads):
     """An index over the coordinates with centres beside them: all numbers in it are exact, so that ties are ties."""
     arrays, info = GreedyIndex.build(items, max_budget=max_budget).to_arrays()
     along = GreedyIndex.build(items @ centres.T, max_budget=max_budget).to_arrays()[0]
     for name in ("list_ids", "list_values"):
-        arrays[name] = np.concatenate([arrays[name], along[name][::2]])
+        arrays[f"centre_{name}"] = np.ascontiguousarray(along[name][::2, :centre_depth])
     info |= {"directions": "learned", "variant": "sum", "routed_reads": reads}
     return GreedyIndex.from_arrays({**arrays, "centres": centres}, info)
 
@@ -117,7 +117,8 @@ def test_screening_on_a_route_is_the_reference(problem, data, reads, max_budget)
     centres = data.draw(hnp.arrays(np.float32, (n_centres, n_dims), elements=halves))
     followed = data.draw(st.lists(st.integers(0, n_centres - 1), max_size=n_centres))
     weights = data.draw(hnp.arrays(np.float32, n_dims + len(followed), elements=COARSE | FINE))
-    index = centred(items, centres, max_budget, reads)
+    centre_depth = data.draw(st.integers(1, min(len(items), max_budget + 1)))
+    index = centred(items, centres, max_budget, centre_depth, reads)
     route = np.concatenate([weights, np.array(followed, dtype=np.float32)])
     expected = reference.screen_sum(
         items,
@@ -127,6 +128,7 @@ def test_screening_on_a_route_is_the_reference(problem, data, reads, max_budget)
         reads,
         depth=max_budget + 1,
         centres=items @ centres.T,
+        centre_depth=centre_depth,
         route=(weights, np.array(followed, dtype=np.int64)),
     )
     assert index.screen(query, budget=budget, exclude=exclude, route=route).tolist() == expected
