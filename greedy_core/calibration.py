@@ -211,7 +211,7 @@ class Trial:
         return float(self.recalls.mean())
 
     def surely(self, i: int) -> float:
-        """The recall at the i-th budget, less its standard error: another sample may have less luck."""
+        """Return the recall at the i-th budget, less its standard error: another sample may have less luck."""
         return float(self.recalls[i].mean() - standard_error(self.recalls[i]))
 
 
@@ -265,9 +265,9 @@ def _curve(index: GreedyIndex, sample: Sample, advance: Callable[[int], None], *
 def choose(indexes: Sequence[GreedyIndex], queries: Float32Array) -> GreedyIndex:
     """Return the index, of these and their other screenings, that serves these queries best.
 
-    The cheapest reading that surely reaches a recall@10 of 0.90 at a budget of 64 and of 0.98 at 256 wins, the higher recall
-    deciding between equals; where none does, the highest recall over budgets up to 512. The queries follow routes. How
-    much is read for those that have none is chosen afterwards and in the same way, for 0.85 and 0.97.
+    The cheapest reading that surely reaches a recall@10 of 0.90 at a budget of 64 and of 0.98 at 256 wins, the higher
+    recall deciding between equals; where none does, the highest recall over budgets up to 512. The queries follow
+    routes. How much is read for those that have none is chosen afterwards and in the same way, for 0.85 and 0.97.
     """
     sample = Sample.of(indexes[0], queries[:_COMPARED])
     best = _cheapest(indexes, [*screenings(), _DEEPEST], sample, {64: 0.90, 256: 0.98}, known=True).index
@@ -294,9 +294,7 @@ def _cheapest(
     places = [(i, goals[budget]) for i, budget in enumerate(budgets) if budget in goals]
     trials: list[Trial] = []
     for _, equals in groupby(sorted(ways, key=lambda way: way.cost), key=lambda way: way.cost):
-        tried = [
-            try_out(index.screened_by(way), sample, budgets, known=known) for way in equals for index in indexes
-        ]
+        tried = [try_out(index.screened_by(way), sample, budgets, known=known) for way in equals for index in indexes]
         good = [trial for trial in tried if all(trial.surely(i) >= goal for i, goal in places)]
         if good:
             return max(good, key=lambda trial: trial.mean)

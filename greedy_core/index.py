@@ -30,7 +30,8 @@ if TYPE_CHECKING:
 
 # Items are projected on a few directions at a time, which fill a cache line of each row of the result.
 _DIRECTIONS_AT_ONCE = 16
-# The first entries of a centre's list are the ones that tell: many centres with short lists find more than few with long ones.
+# The first entries of a centre's list are the ones that tell: many centres with short lists find more than few with
+# long ones.
 _CENTRE_DEPTH = 1024
 # A route through centres says more than one along the axes, so it is read less.
 _SCREENINGS = {"sparse": Screening("sum", 16, 16), "learned": Screening("sum", 16, 4)}
@@ -84,10 +85,9 @@ class GreedyIndex(KernelIndex):
         screening: Screening,
     ) -> None:
         """Use `build` or `load`."""
-        along_centres = (None, None) if centres is None else centres.lists
-        kernel = Kernel(
-            rows, n_dims, *lists, axes, *along_centres, max_budget, screening.reads, screening.routed_reads
-        )
+        centre_ids, centre_values = (None, None) if centres is None else centres.lists
+        reads = (screening.reads, screening.routed_reads)
+        kernel = Kernel(rows, n_dims, *lists, axes, centre_ids, centre_values, max_budget, *reads)
         super().__init__(kernel, rows, n_dims, screening.variant)
         self._lists = lists
         self._axes = axes
@@ -312,9 +312,7 @@ def _check_directions(name: str, vectors: Float32Array | None, width: int) -> No
         )
 
 
-def _sort_along_axes(
-    items: Float32Array, axes: Float32Array | None, depth: int, threads: int, *, show: bool
-) -> Lists:
+def _sort_along_axes(items: Float32Array, axes: Float32Array | None, depth: int, threads: int, *, show: bool) -> Lists:
     """Return two lists for each axis, along it and against it."""
     lists = Lists.empty(2 * items.shape[1], depth)
 
@@ -327,9 +325,7 @@ def _sort_along_axes(
     return lists
 
 
-def _sort_along_centres(
-    items: Float32Array, centres: Float32Array, depth: int, threads: int, *, show: bool
-) -> Lists:
+def _sort_along_centres(items: Float32Array, centres: Float32Array, depth: int, threads: int, *, show: bool) -> Lists:
     """Return a list for each centre, along it."""
     lists = Lists.empty(len(centres), depth)
 
