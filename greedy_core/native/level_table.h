@@ -39,6 +39,12 @@ class LevelTable {
   // counts(list)[m]: how many entries of the list gain at least top * 2^(-m/4), and more than nothing. None do at the kBlock levels
   // before the first.
   const std::int32_t* counts(std::int32_t list) const { return rows_.data() + static_cast<std::size_t>(list) * kRow + kBlock; }
+  void prefetch(std::int32_t list) const {
+    __builtin_prefetch(counts(list), 0, 3);
+    __builtin_prefetch(counts(list) + kBlock, 0, 3);
+    __builtin_prefetch(&tails_[static_cast<std::size_t>(list)], 0, 3);
+    __builtin_prefetch(&heads_[static_cast<std::size_t>(list)], 0, 3);
+  }
   // The first level with an entry.
   std::int32_t head(std::int32_t list) const { return heads_[static_cast<std::size_t>(list)]; }
   float tail(std::int32_t list) const { return tails_[static_cast<std::size_t>(list)]; }

@@ -38,6 +38,14 @@ inline std::int64_t screen_sum(QueryScratch& scratch, const DirectionLists& list
   for (std::int64_t i = 0; i < route.size(); ++i) largest = std::max(largest, std::fabs(route.weights[i]));
   if (largest == 0.0f || levels.top() == 0.0f) return 0;
 
+  // Nobody could guess which centres a query follows: memory is asked for them while the axes are looked at.
+  for (std::int64_t i = 0; i < route.n_centres; ++i) {
+    const auto centre = static_cast<std::int64_t>(route.centres[i]);
+    levels.prefetch(static_cast<std::int32_t>(lists.n_lists + centre));
+    __builtin_prefetch(centre_lists.ids + centre * centre_lists.depth, 0, 3);
+    __builtin_prefetch(centre_lists.values + centre * centre_lists.depth, 0, 3);
+  }
+
   // The largest sum that can be, as many times the largest product as there are directions, must fit beside the flag.
   const double unit = static_cast<double>(1 << 28) / (static_cast<double>(route.size()) * levels.top() * largest);
   FollowedWeights& followed = scratch.followed;
