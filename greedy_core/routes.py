@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 # against each other.
 FOLLOWED = 8
 _RIDGE = 0.1
-_BLOCK_ROWS = 1 << 14
+_BLOCK_ROWS = 1 << 11
 
 
 def route_length(n_axes: int, n_centres: int) -> int:
