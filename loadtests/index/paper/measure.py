@@ -25,6 +25,7 @@ TOP_K = 10
 clock = time.thread_time
 PIECES = 16
 FEWEST_QUERIES = 200
+WARM_UP = 8
 
 
 class Measured(NamedTuple):
@@ -64,11 +65,15 @@ def measure(
 ) -> Measured:
     """Run the queries, piece by piece, until `seconds` are spent and enough are answered.
 
-    Two pieces are enough for a setting that takes longer than `naive`, our own scan: it is on no plot that matters.
+    A few queries warm up and tell how many make a piece. Two pieces are enough for a setting that takes longer than
+    `naive`, our own scan: it is on no plot that matters.
     """
     queries = data.queries
-    size = max(1, len(queries) // PIECES)
-    searcher.run(searcher.ask(queries[:size]), TOP_K, **knobs)
+    asked = searcher.ask(queries[:WARM_UP])
+    start = clock()
+    searcher.run(asked, TOP_K, **knobs)
+    each = max((clock() - start) / min(WARM_UP, len(queries)), 1e-9)
+    size = max(1, min(len(queries) // PIECES, max(WARM_UP, int(seconds / PIECES / each))))
     times, found = [], []
     for begin in range(0, len(queries), size):
         piece = np.ascontiguousarray(queries[begin : begin + size])
@@ -80,7 +85,7 @@ def measure(
         answered = begin + len(piece)
         if answered >= FEWEST_QUERIES and sum(times) * size > seconds:
             break
-        if len(times) == 2 and min(times) > naive and sum(times) * size > seconds / 4:
+        if len(times) == 2 and min(times) > naive and sum(times) * size > seconds / PIECES:
             break
     ids = np.concatenate([piece.ids for piece in found])
     products = np.concatenate([piece.products for piece in found])
