@@ -110,7 +110,7 @@ _SCALES = {
     # Netflix has 17,770 items and Yahoo! Music 624,961: the generated sets are given these sizes. Explicit models of
     # the larger set with more dimensions would take longer to fit than everything else together.
     "full": _Scale(
-        2_000, 2.0, 1, tuple(2**p for p in (17, 18, 19, 20)), 128, (4, 32, 128, 1024), 2**18,
+        2_000, 1.0, 1, tuple(2**p for p in (17, 18, 19, 20)), 128, (4, 32, 128, 1024), 2**18,
         _ALL, ((17_770, _ALL), (624_961, _FEWER)),
     ),
     "quick": _Scale(
