@@ -40,6 +40,8 @@ _LEAST, _MOST = 64, 1000
 # Comparing configurations needs fewer queries than knowing one, since all have the same; at large budgets all are good.
 _COMPARED = 250
 _COMPARED_BUDGETS = 512
+# How long a round of timed searches takes at most, about.
+_ROUND_SECONDS = 0.05
 _SEED = 1997
 
 
@@ -361,14 +363,13 @@ def _budgets(index: GreedyIndex) -> list[int]:
 
 
 def _sample(index: GreedyIndex, queries: Float32Array, seconds: float | None) -> Float32Array:
-    """Return as many of the queries as an exact search and one of the largest budget can have in a third of the time."""
+    """Return as many of the queries as can be searched exactly and at all budgets in a third of the time."""
     if len(queries) == 0:
         raise CalibrationError("there are no queries to calibrate on; give users.")
     n = min(len(queries), _MOST)
     if seconds is not None and n > _LEAST:
         start = time.perf_counter()
-        true_top(index, queries[:8])
-        index.search_batch(queries[:8], budget=_budgets(index)[-1], threads=os.cpu_count() or 1)
+        try_out(index, Sample.of(index, queries[:8]), _budgets(index), known=False)
         each = (time.perf_counter() - start) / 8
         n = max(_LEAST, min(n, int(seconds / 3 / max(each, 1e-9))))
     return queries[np.sort(np.random.default_rng(_SEED).permutation(len(queries))[:n])]
@@ -377,6 +378,12 @@ def _sample(index: GreedyIndex, queries: Float32Array, seconds: float | None) ->
 def _seconds_per_search(index: GreedyIndex, queries: Float32Array, budget: int, *, known: bool) -> float:
     """Return the mean time of a search in the best of three rounds over the queries."""
     routes = index.routes(queries) if known and index.follows_routes else [None] * len(queries)
+    start = time.perf_counter()
+    for query, route in zip(queries[:4], routes[:4], strict=True):
+        index.search(query, budget=budget, route=route)
+    # Slow searches are timed on fewer queries: of these, noise is a smaller part.
+    enough = max(10, int(_ROUND_SECONDS * 4 / max(time.perf_counter() - start, 1e-9)))
+    queries, routes = queries[:enough], routes[:enough]
     best = math.inf
     for _ in range(3):
         start = time.perf_counter()
