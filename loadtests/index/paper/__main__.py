@@ -9,6 +9,7 @@ from pathlib import Path
 
 from loadtests.index.baselines.build import compiled
 from loadtests.index.paper import plan as plans
+from loadtests.index.paper.results import Cache
 from loadtests.index.paper.run import run, write
 
 OUT = Path(__file__).resolve().parent / "out"
@@ -52,12 +53,14 @@ def main(arguments: list[str] | None = None) -> int:
         print("No figure shows that data; figures 3 and 4 show interactions, 5 and 6 synthetic data.", file=sys.stderr)
         return 2
     compiled()
-    started = time.monotonic()
-    results, refusals = run(plan, progress=not options.no_progress)
+    started, cache = time.monotonic(), Cache()
+    results, refusals = run(plan, cache=cache, progress=not options.no_progress)
+    minutes = (time.monotonic() - started) / 60
     given = sys.argv[1:] if arguments is None else arguments
     command = " ".join(["python -m loadtests.index.paper", *given])
-    write(plan, results, refusals, options.out, command=command)
-    minutes = (time.monotonic() - started) / 60
+    kept = "" if cache.stored >= len(results) else ", a part of it kept from earlier runs,"
+    made = f"`{command}`, {time.strftime('%Y-%m-%d')}, {minutes:.0f} minutes{kept}"
+    write(plan, results, refusals, options.out, made=made)
     print(f"{len(results)} settings in {minutes:.1f} minutes; the summary is {options.out / 'summary.md'}")
     return 0
 

@@ -41,7 +41,7 @@ class Data:
     def key(self) -> dict[str, object]:
         """Return what a cached result must have been measured on; a file counts by its content."""
         content = hashlib.blake2b(Path(self.file).read_bytes(), digest_size=8).hexdigest() if self.file else None
-        recipe = (self.kind, self.items, self.dims, self.method, content, datasets.RECIPE)
+        recipe = (self.kind, self.items, self.dims, self.method, content, datasets.METHODS[self.method])
         return dict(zip(("kind", "items", "dims", "method", "file", "recipe"), recipe, strict=True))
 
     def load(self, queries: int, *, progress: bool) -> datasets.Dataset:
@@ -97,27 +97,22 @@ class _Scale:
     dims_at_various_n: int
     various_k: tuple[int, ...]
     items_at_various_k: int
-    # Models fitted to a file of interactions, and to generated ones of so many items.
+    # Models fitted to interactions, and how many items generated ones have.
     models: Models
-    generated: tuple[tuple[int, Models], ...]
+    generated: tuple[int, ...]
 
-
-_ALL: Models = (("als", (50, 100, 200)), ("explicit", (50, 100, 200)))
-_FEWER: Models = (("als", (50, 100, 200)), ("explicit", (50,)))
-_ONE_EACH: Models = (("als", (8,)), ("explicit", (8,)))
 
 _SCALES = {
-    # Netflix has 17,770 items and Yahoo! Music 624,961: the generated sets are given these sizes. Explicit models of
-    # the larger set with more dimensions would take longer to fit than everything else together.
+    # Netflix has 17,770 items and Yahoo! Music 624,961: the generated sets are given these sizes.
     "full": _Scale(
         2_000, 1.0, 1, tuple(2**p for p in (17, 18, 19, 20)), 128, (4, 32, 128, 1024), 2**18,
-        _ALL, ((17_770, _ALL), (624_961, _FEWER)),
+        (("als", (50, 100, 200)), ("explicit", (50, 100, 200))), (17_770, 624_961),
     ),
     "quick": _Scale(
         500, 0.3, 2, tuple(2**p for p in (13, 14, 15, 16)), 128, (4, 32, 128, 256), 2**14,
-        _FEWER, ((17_770, _FEWER),),
+        (("als", (50, 100, 200)), ("explicit", (50,))), (17_770,),
     ),
-    "tiny": _Scale(20, 0.05, 4, (256, 512), 16, (4, 8), 256, _ONE_EACH, ((400, _ONE_EACH),)),
+    "tiny": _Scale(20, 0.05, 4, (256, 512), 16, (4, 8), 256, (("als", (8,)), ("explicit", (8,))), (400,)),
 }  # fmt: skip
 
 
@@ -125,8 +120,8 @@ def make(size: str, *, interactions: list[Path] | None = None) -> Plan:
     """Return the plan of that size; files of interactions take the place of the generated ones."""
     scale = _SCALES[size]
     real, middle = [], []
-    for source, models in _sources(scale, interactions):
-        for method, all_dims in models:
+    for source in _sources(scale, interactions):
+        for method, all_dims in scale.models:
             family = [Data(dims=dims, method=method, **source) for dims in all_dims]
             real += family
             middle.append(family[len(family) // 2])
@@ -139,10 +134,7 @@ def make(size: str, *, interactions: list[Path] | None = None) -> Plan:
     return Plan(size, scale.queries, scale.seconds, scale.grid, panels)
 
 
-def _sources(scale: _Scale, interactions: list[Path] | None) -> Iterator[tuple[dict[str, Any], Models]]:
+def _sources(scale: _Scale, interactions: list[Path] | None) -> list[dict[str, Any]]:
     if interactions:
-        for path in interactions:
-            yield {"kind": "interactions", "items": 0, "file": str(path)}, scale.models
-    else:
-        for items, models in scale.generated:
-            yield {"kind": "topics", "items": items}, models
+        return [{"kind": "interactions", "items": 0, "file": str(path)} for path in interactions]
+    return [{"kind": "topics", "items": items} for items in scale.generated]

@@ -61,10 +61,11 @@ def code_digest(*, ours: bool) -> str:
 
 
 class Cache:
-    """JSON values under names made from a description of what they depend on."""
+    """JSON values under names made from a description of what they depend on; `stored` counts the new ones."""
 
     def __init__(self, folder: Path = CACHE) -> None:
         self.folder = folder
+        self.stored = 0
 
     def path(self, key: dict[str, Any]) -> Path:
         """Return the file for a description."""
@@ -85,6 +86,7 @@ class Cache:
         unfinished = path.with_suffix(f".{os.getpid()}")
         unfinished.write_text(json.dumps({"key": key, "value": value}))
         unfinished.replace(path)
+        self.stored += 1
 
     def remember(self, key: dict[str, Any], make: Callable[[], Any]) -> Any:
         """Return the stored value, made and stored first if there is none."""

@@ -11,7 +11,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 
 from loadtests.index.baselines import UnsuitableDataError
 from loadtests.index.paper import curves, measure
-from loadtests.index.paper.results import Cache, Result, code_digest
+from loadtests.index.paper.results import Result, code_digest
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -20,6 +20,7 @@ if TYPE_CHECKING:
     from loadtests.index.datasets import Dataset
     from loadtests.index.paper.curves import Curve
     from loadtests.index.paper.plan import Data, Plan
+    from loadtests.index.paper.results import Cache
 
 
 class Refusal(dict[str, str]):
@@ -43,9 +44,8 @@ def _smallest(plan: Plan) -> Data:
     return min((data for data in plan.panels[5]), key=lambda data: (data.items, data.kind))
 
 
-def run(plan: Plan, *, cache: Cache | None = None, progress: bool = True) -> tuple[list[Result], Refusal]:
+def run(plan: Plan, *, cache: Cache, progress: bool = True) -> tuple[list[Result], Refusal]:
     """Measure what is not in the cache yet; return all results of the plan and who refused what."""
-    cache = cache or Cache()
     results: list[Result] = []
     refusals = Refusal()
     sets = list(plan.data())
@@ -144,8 +144,8 @@ def results_of(figure: int, results: list[Result]) -> list[Result]:
     return [r for r in results if str(figure) in r.figures.split() and r.curve in names]
 
 
-def write(plan: Plan, results: list[Result], refusals: Refusal, out: Path, *, command: str) -> None:
-    """Write figures, tables and the summary page."""
+def write(plan: Plan, results: list[Result], refusals: Refusal, out: Path, *, made: str) -> None:
+    """Write figures, tables and the summary page; `made` says how and when."""
     from loadtests.index.paper import figures, summary  # noqa: PLC0415 - matplotlib takes a second to import
     from loadtests.index.paper.results import write_csv  # noqa: PLC0415
 
@@ -155,4 +155,4 @@ def write(plan: Plan, results: list[Result], refusals: Refusal, out: Path, *, co
         write_csv(out / f"figure-{number}.csv", shown)
         figures.draw(number, shown, out)
     write_csv(out / "all.csv", results)
-    (out / "summary.md").write_text(summary.page(plan, results, refusals, command=command))
+    (out / "summary.md").write_text(summary.page(plan, results, refusals, made=made))

@@ -55,11 +55,11 @@ CAVEATS = """\
 """
 
 
-def page(plan: Plan, results: list[Result], refusals: dict[str, str], *, command: str) -> str:
-    """Return the page in Markdown."""
+def page(plan: Plan, results: list[Result], refusals: dict[str, str], *, made: str) -> str:
+    """Return the page in Markdown; `made` says how and when the results were."""
     parts = [
         "# The paper's experiments, run again\n",
-        f"`{command}` on {_machine()}. {plan.queries} queries, truth = the exact top 20, {len(results)} settings.\n",
+        f"{made} on {_machine()}. {plan.queries} queries, truth = the exact top 20, {len(results)} settings.\n",
     ]
     if plan.size != "full":
         parts.append(
