@@ -122,7 +122,7 @@ def test_results_are_sane(measured, tiny):
 def test_more_work_gives_more_quality(measured):
     results, _, _ = measured
     for panel in {r.panel for r in results}:
-        for name in ("Greedy-MIPS", "ours: axes", "k-means MIPS"):
+        for name in ("Greedy-MIPS", *curves.OURS, "k-means MIPS"):
             curve = sorted((r for r in results if r.panel == panel and r.curve == name), key=lambda r: r.products)
             recalls = [r.recall_10 for r in curve]
             assert recalls == sorted(recalls), name

@@ -7,7 +7,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 import numpy as np
 
 from greedy_core import ExactIndex, GreedyIndex
-from greedy_core.directions import FIXED_KINDS as DIRECTIONS
 from loadtests.index import baselines
 
 if TYPE_CHECKING:
@@ -47,14 +46,14 @@ class OurIndex:
         self.index = index
 
     def ask(self, queries: NDArray[np.float32]) -> Any:
-        """Find the routes of learned directions: the queries are users, who are known to a model."""
-        routed = isinstance(self.index, GreedyIndex) and self.index.n_centres
-        return queries, self.index.routes(queries) if routed else None
+        """Find the routes that a model has stored for its users."""
+        has_routes = isinstance(self.index, GreedyIndex) and self.index.n_centres and self.index.follows_routes
+        return queries, self.index.routes(queries) if has_routes else None
 
-    def run(self, asked: Any, top_k: int, **knobs: Any) -> Any:
-        """Answer by one call of search_batch."""
+    def run(self, asked: Any, top_k: int, *, known: bool = False, **knobs: Any) -> Any:
+        """Answer by one call of search_batch; the queries of known users follow their routes."""
         queries, routes = asked
-        return self.index.search_batch(queries, top_k=top_k, threads=1, routes=routes, **knobs)
+        return self.index.search_batch(queries, top_k=top_k, threads=1, routes=routes if known else None, **knobs)
 
     def read(self, raw: Any, top_k: int) -> Found:
         """Collect ids and receipts."""
@@ -102,19 +101,23 @@ def powers(low: int, high: int, grid: int) -> list[int]:
     return [2**p for p in sorted(range(high, low - 1, -grid))]
 
 
-def _greedy(name: str, directions: str, most: int = 13, **search: str) -> Curve:
-    """Ours on these directions up to a budget of 2^most, screened in its own way unless `search` names a variant."""
-
-    def build(data: Dataset, knobs: Knobs) -> Searcher:
-        # A fifth of a million users says as much about the axes as all of them.
-        users = data.users[:200_000] if directions != "axes" else None
-        return OurIndex(GreedyIndex.build(data.items, queries=users, directions=directions, **knobs))
+def _budgets(most: int, **search: Any) -> Callable[[int, int], Iterator[tuple[Knobs, list[Knobs]]]]:
+    """Budgets up to 2^most, of searches that are alike in everything else."""
 
     def settings(n_items: int, grid: int) -> Iterator[tuple[Knobs, list[Knobs]]]:
         budgets = powers(4, min(most, max(n_items // 4, 16).bit_length() - 1), grid)
         yield {"max_budget": max(budgets)}, [{"budget": budget, **search} for budget in budgets]
 
-    return Curve(name, build, settings, ours=True)
+    return settings
+
+
+def _paper_greedy(data: Dataset, knobs: Knobs) -> Searcher:
+    return OurIndex(GreedyIndex.build(data.items, directions="axes", **knobs))
+
+
+def _our_greedy(data: Dataset, knobs: Knobs) -> Searcher:
+    # A fifth of a million users says as much about the directions as all of them.
+    return OurIndex(GreedyIndex.build(data.items, queries=data.users[:200_000], directions="auto", **knobs))
 
 
 def _baseline(method: type[baselines.Method]) -> Callable[[Dataset, Knobs], Searcher]:
@@ -152,7 +155,8 @@ def _kmeans(n_items: int, grid: int) -> Iterator[tuple[Knobs, list[Knobs]]]:
 
 
 GREEDY = "Greedy-MIPS"
-OURS = tuple(f"ours: {kind}" for kind in DIRECTIONS)
+# As `budgetrec build` makes it: for users of the model, and for a vector that it sees for the first time.
+OURS = {"ours, known user": True, "ours, vector": False}
 VARIANTS = {
     "improved, selection tree": "improved-tree",
     "improved, max-heap": "improved-heap",
@@ -161,17 +165,19 @@ VARIANTS = {
 
 # Figures 4 to 6. The first is the paper's own method as its section 5 runs it.
 COMPARED = [
-    _greedy(GREEDY, "axes", most=15, variant="improved-tree"),
+    Curve(GREEDY, _paper_greedy, _budgets(15, variant="improved-tree"), ours=True),
     Curve("PCA-MIPS", _baseline(baselines.PcaTree), _pca),
     Curve("LSH-MIPS", _baseline(baselines.Lsh), _lsh),
     Curve("Diamond-MSIPS", _baseline(baselines.Diamond), _sampling),
     Curve("Sample-MIPS", _baseline(baselines.Sample), _sampling),
     Curve("k-means MIPS", _baseline(baselines.KMeans), _kmeans),
     Curve("dWedge", _baseline(baselines.Dwedge), _dwedge),
-    *(_greedy(name, kind) for name, kind in zip(OURS, DIRECTIONS, strict=True)),
+    *(Curve(name, _our_greedy, _budgets(13, known=known), ours=True) for name, known in OURS.items()),
 ]
 # Figure 3.
-VARIANT_CURVES = [_greedy(name, "axes", most=15, variant=variant) for name, variant in VARIANTS.items()]
+VARIANT_CURVES = [
+    Curve(name, _paper_greedy, _budgets(15, variant=variant), ours=True) for name, variant in VARIANTS.items()
+]
 # For the summary only: the second reduction, and the slips of the code published with the paper.
 CHECKS = [
     Curve("LSH-MIPS, eq. 3", _baseline(baselines.Lsh), lambda n, grid: _lsh(n, grid, transform="eq3")),

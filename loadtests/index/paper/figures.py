@@ -51,7 +51,7 @@ STYLES = {
     "improved, selection tree": ("#1f4fd8", "o", "-"),
     "improved, max-heap": ("#d62728", "s", "--"),
     "original, selection tree": ("#333333", "^", "-."),
-    **{name: (("#17becf", "#e0218a", "#7f9b00", "#b35900")[i % 4], "h*pd"[i % 4], "-") for i, name in enumerate(OURS)},
+    **dict(zip(OURS, (("#e0218a", "*", "-"), ("#17becf", "h", "-")), strict=True)),
 }
 
 
@@ -119,7 +119,7 @@ def _sheet(number: int, results: list[Result], metrics: tuple[str, ...], stem: P
     for axis in figure.axes:
         for handle, label in zip(*axis.get_legend_handles_labels(), strict=True):
             handles.setdefault(label, handle)
-    figure.legend(handles.values(), handles.keys(), loc="lower center", ncols=min(5, 2 * width), frameon=False)
+    figure.legend(handles.values(), handles.keys(), loc="lower center", ncols=min(6, 2 * width), frameon=False)
     figure.suptitle(f"Figure {number}. {TITLES[number]}", y=1 - 0.15 / height, va="top")
     figure.savefig(stem.with_suffix(".png"), dpi=110)
     figure.savefig(stem.with_suffix(".svg"))
@@ -146,7 +146,7 @@ def _panel(axis: Axes, results: list[Result], metric: str, *, limit: float | Non
         if limit is not None:
             points.append((0.0, points[-1][1]))  # whoever is that good when fast can be as good when slow
         colour, marker, line = STYLES[name]
-        ours = name.startswith("ours")
+        ours = name in OURS
         axis.plot(
             [at for at, _ in points],
             [100 * good for _, good in points],
