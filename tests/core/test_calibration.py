@@ -216,6 +216,20 @@ def test_routes_and_vectors_are_read_as_far_as_each_needs(model):
         assert reads == good[0]
 
 
+@pytest.mark.parametrize(("n_items", "most"), [(500, 4), (5_000, 16)])
+def test_no_more_is_read_than_an_exact_scan_would(n_items, most):
+    """Vectors without any structure ask for as much reading as there is."""
+    rng = np.random.default_rng(4)
+    items, users = (rng.standard_normal((rows, 24), dtype=np.float32) for rows in (n_items, 400))
+    index = GreedyIndex.build(items, queries=users, directions="learned", max_budget=300)
+    chosen = choose([index], users)
+    sample = Sample.of(index, users[:100])
+    more = try_out(index.screened_by(Screening("sum", 64, 64)), sample, [64, 256], known=True)
+    assert more.mean > try_out(chosen, sample, [64, 256], known=True).mean, "the example is too easy to tell"
+    assert chosen.screening.cost <= most
+    assert chosen.screening.routed.cost <= most
+
+
 def test_other_screenings_share_the_arrays(model):
     items, _ = model
     index = GreedyIndex.build(items, directions="sparse")
