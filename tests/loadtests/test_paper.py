@@ -240,6 +240,18 @@ def test_variants_are_compared_at_equal_budgets():
     assert "takes 2.00 times" in next(c.found for c in claims.check(results) if "original screening" in c.says)
 
 
+def test_our_own_curves_are_told_from_each_other_and_from_everyone_else():
+    known, vector = curves.OURS
+    others = at_all_speeds("Greedy-MIPS", 0.5) + at_all_speeds("k-means MIPS", 0.8)
+    results = others + at_all_speeds(known, 0.9) + at_all_speeds(vector, 0.6)
+    assert claim_about(known, results) == claim_about(vector, results) == "ahead"
+    found = {name: next(c.found for c in claims.check(results) if name in c.says) for name in curves.OURS}
+    assert "ahead of every other method in 5" in found[known]
+    assert "behind" not in found[known]
+    assert "ahead of every other method in 0, behind the best of them in the rest: k-means MIPS 5" in found[vector]
+    assert claim_about(vector, others + at_all_speeds(vector, 0.4)) == "behind"
+
+
 def test_nothing_is_claimed_where_nothing_is_fast_enough():
     slow = [point(speedup=2.0, products=1e6)]
     assert claims.check(slow) == []
