@@ -59,7 +59,7 @@ def main(arguments: list[str] | None = None) -> int:
     given = sys.argv[1:] if arguments is None else arguments
     command = " ".join(["python -m loadtests.index.paper", *given])
     kept = "" if cache.stored >= len(results) else ", a part of it kept from earlier runs,"
-    made = f"`{command}`, {time.strftime('%Y-%m-%d')}, {minutes:.0f} minutes{kept}"
+    made = f"`{command}`, {time.strftime('%Y-%m-%d')}, {minutes:.0f} min{kept}"
     write(plan, results, refusals, options.out, made=made)
     print(f"{len(results)} settings in {minutes:.1f} minutes; the summary is {options.out / 'summary.md'}")
     return 0

@@ -23,6 +23,8 @@ if TYPE_CHECKING:
 RIVALS = ("PCA-MIPS", "LSH-MIPS", "Diamond-MSIPS")
 LATER = ("k-means MIPS", "dWedge")
 SPEEDUPS = (10, 20, 50, 100, 200)
+# Where two methods find nearly everything, the third digit says nothing.
+LEVEL = 0.01
 AGREES, DIFFERS, PARTLY = "agrees", "does not agree", "agrees in part"
 
 
@@ -301,14 +303,14 @@ def _ours(panels: Panels, name: str) -> Claim | None:
     if not cases:
         return None
     wins = sum(own >= greedy for own, greedy, _, _ in cases)
-    ahead = [whose for own, _, best, whose in cases if best > own]
+    ahead = [whose for own, _, best, whose in cases if best > own + LEVEL]
     by = ", ".join(f"{whose} {ahead.count(whose)}" for whose in others if whose in ahead)
     return Claim(
         f"Not in the paper: our index as `budgetrec build` makes it ({name}) against Greedy-MIPS, strict recall@10",
         _standing(wins, len(cases)),
         f"ahead in {wins} of {len(cases)} cases, mean recall@10 {mean(own for own, *_ in cases):.2f} against "
-        f"{mean(greedy for _, greedy, *_ in cases):.2f}; ahead of every other method in {len(cases) - len(ahead)}"
-        + (f", behind the best of them in the rest: {by}" if ahead else ""),
+        f"{mean(greedy for _, greedy, *_ in cases):.2f}; not more than {LEVEL} behind any other method in {len(cases) - len(ahead)}"
+        + (f", in the rest behind {by}" if ahead else ""),
     )
 
 
