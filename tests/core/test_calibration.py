@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from greedy_core import CalibrationError, GreedyIndex
-from greedy_core.calibration import Calibration, Point, Sample, calibrate, choose, hold_out, screenings, try_out
+from greedy_core.calibration import Calibration, Point, Sample, Trial, calibrate, choose, hold_out, screenings, try_out
 from greedy_core.screening import Screening
 
 
@@ -228,6 +228,20 @@ def test_no_more_is_read_than_an_exact_scan_would(n_items, most):
     assert more.mean > try_out(chosen, sample, [64, 256], known=True).mean, "the example is too easy to tell"
     assert chosen.screening.cost <= most
     assert chosen.screening.routed.cost <= most
+
+
+def test_what_reaches_no_goal_is_compared_by_the_time_it_takes():
+    """Reading 64 entries for each candidate takes four times as long as reading 4, and ranking four times as many."""
+    index = GreedyIndex.build(np.eye(4, dtype=np.float32))
+    budgets = [8, 32, 128]
+
+    def in_time(reads, *recalls):
+        recalls = np.array(recalls)[:, None]
+        return Trial(index, Screening("sum", reads, reads), recalls, recalls).in_time(budgets)
+
+    assert in_time(4, 0.3, 0.6, 0.9) == pytest.approx(0.6)
+    assert in_time(64, 0.3, 0.6, 0.9) == pytest.approx((0 + 0.3 + 0.6) / 3)
+    assert in_time(64, 0.6, 0.9, 1.0) < in_time(4, 0.3, 0.6, 0.9) < in_time(64, 0.95, 0.97, 1.0)
 
 
 def test_other_screenings_share_the_arrays(model):

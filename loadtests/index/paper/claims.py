@@ -309,8 +309,8 @@ def _ours(panels: Panels, name: str) -> Claim | None:
         f"Not in the paper: our index as `budgetrec build` makes it ({name}) against Greedy-MIPS, strict recall@10",
         _standing(wins, len(cases)),
         f"ahead in {wins} of {len(cases)} cases, mean recall@10 {mean(own for own, *_ in cases):.2f} against "
-        f"{mean(greedy for _, greedy, *_ in cases):.2f}; not more than {LEVEL} behind any other method in {len(cases) - len(ahead)}"
-        + (f", in the rest behind {by}" if ahead else ""),
+        f"{mean(greedy for _, greedy, *_ in cases):.2f}; not more than {LEVEL} behind any other method in "
+        f"{len(cases) - len(ahead)}" + (f", in the rest behind {by}" if ahead else ""),
     )
 
 
