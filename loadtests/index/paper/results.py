@@ -50,8 +50,8 @@ def code_digest(*, ours: bool) -> str:
     """Name the code behind our index or behind the compared methods: a result of other code is measured again."""
     core = ROOT / "greedy_core"
     if ours:
-        names = ("_kernel.pyx", "index.py", "kernel_index.py", "exact.py", "directions.py", "routes.py", "screening.py")
-        paths = [*(core / "native").glob("*"), *(core / name for name in names)]
+        names = ("index", "kernel_index", "exact", "directions", "routes", "screening", "calibration")
+        paths = [*(core / "native").glob("*"), core / "_kernel.pyx", *(core / f"{name}.py" for name in names)]
     else:
         paths = [*build.sources(), *build.HERE.glob("*.py")]
     seen = hashlib.blake2b(digest_size=8)
