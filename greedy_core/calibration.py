@@ -288,8 +288,10 @@ def choose(indexes: Sequence[GreedyIndex], queries: Float32Array) -> GreedyIndex
     sample = Sample.of(indexes[0], queries[:_COMPARED])
     ways = [way for way in [*screenings(), _DEEPEST] if way.cost * 256 <= indexes[0].n_items] or screenings()[:2]
     best = _cheapest(indexes, ways, sample, {64: 0.90, 256: 0.98}, known=True).index
-    if not best.n_centres or not best.follows_routes:
+    if not best.n_centres:
         return best
+    if not best.follows_routes:
+        return best.without_centres()  # nothing would ever read their lists
     by_sums = [way for way in ways if way.variant == "sum"]
     unrouted = _cheapest([best], by_sums, sample, {64: 0.85, 256: 0.97}, known=False)
     return best.screened_by(replace(best.screening, reads=unrouted.screening.reads))

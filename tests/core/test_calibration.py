@@ -244,6 +244,16 @@ def test_what_reaches_no_goal_is_compared_by_the_time_it_takes():
     assert in_time(64, 0.6, 0.9, 1.0) < in_time(4, 0.3, 0.6, 0.9) < in_time(64, 0.95, 0.97, 1.0)
 
 
+def test_centres_that_nothing_follows_are_not_kept(model, monkeypatch):
+    monkeypatch.setattr("greedy_core.calibration.screenings", lambda: [Screening("threshold")])
+    monkeypatch.setattr("greedy_core.calibration._DEEPEST", Screening("threshold"))
+    items, users = model
+    index = GreedyIndex.build(items, queries=users, directions="learned", max_budget=500)
+    chosen = choose([index], users[:300])
+    assert index.n_centres > 0
+    assert (chosen.screening.variant, chosen.directions, chosen.n_centres) == ("threshold", "sparse", 0)
+
+
 def test_other_screenings_share_the_arrays(model):
     items, _ = model
     index = GreedyIndex.build(items, directions="sparse")
