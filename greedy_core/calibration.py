@@ -40,8 +40,8 @@ _LEAST, _MOST = 64, 1000
 # Comparing configurations needs fewer queries than knowing one, since all have the same; at large budgets all are good.
 _COMPARED = 250
 _COMPARED_BUDGETS = 512
-# Of the ways of screening that are compared.
-_LEAST_COST = 4
+# No way of screening that is compared reads less.
+_LEAST_COST = Screening("threshold").cost
 # How long a round of timed searches takes at most, about.
 _ROUND_SECONDS = 0.05
 _SEED = 1997
@@ -215,7 +215,7 @@ class Trial:
         return float(self.recalls.mean())
 
     def in_time(self, budgets: Sequence[int]) -> float:
-        """Return the recall over the times that these budgets take where little is read, instead of over the budgets.
+        """Return the mean recall at equal times instead of equal budgets: the times of the budgets where least is read.
 
         16 entries take about as long to read as a product to compute.
         """
@@ -286,7 +286,8 @@ def choose(indexes: Sequence[GreedyIndex], queries: Float32Array) -> GreedyIndex
     What would read more entries for 256 candidates than there are items is out of question: scoring them all is faster.
     """
     sample = Sample.of(indexes[0], queries[:_COMPARED])
-    ways = [way for way in [*screenings(), _DEEPEST] if way.cost * 256 <= indexes[0].n_items] or screenings()[:2]
+    most = max(indexes[0].n_items // 256, _LEAST_COST)
+    ways = [way for way in [*screenings(), _DEEPEST] if way.cost <= most]
     best = _cheapest(indexes, ways, sample, {64: 0.90, 256: 0.98}, known=True).index
     if not best.n_centres:
         return best
