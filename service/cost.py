@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from service.metrics import BUDGET_CLASSES, budget_class
 
 if TYPE_CHECKING:
-    from greedy_core.calibration import Calibration
+    from greedy_core import Calibration
 
 # Before anything was measured: a 128-dimensional product with its share of the screening, and the handling of a
 # request.

@@ -333,7 +333,7 @@ class Engine:
                     top_k=top_k,
                     budget=[work.receipt.granted for work in group],
                     exclude=[work.excluded for work in group],
-                    routes=[work.route for work in group],
+                    decompositions=[work.route for work in group],
                 )
             except InvalidQueryError as error:
                 raise errors.invalid("vector", "cannot be searched with", f"finite numbers: {error}") from None

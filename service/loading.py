@@ -7,8 +7,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from greedy_core import GreedyCoreError
-from greedy_core.bundle import Bundle
+from greedy_core import Bundle, GreedyCoreError
 from service.model import Model
 
 if TYPE_CHECKING:
@@ -68,7 +67,7 @@ class ModelLoader:
             questions = [(model.index.items[0], None, *usual)]
         for query, route, top_k, budget in questions:
             granted = model.reachable(min(budget, self.settings.max_budget))
-            result = model.index.search(query, top_k, granted, route=route)
+            result = model.index.search(query, top_k, granted, decomposition=route)
             if result.spent > granted or not np.isfinite(result.scores).all():
                 raise RefusedError("a warm-up query gave a result that breaks the contract; build the model again")
             model.fragments(result.ids.tolist())

@@ -9,8 +9,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 import orjson
 
-from greedy_core import CalibrationError
-from greedy_core.calibration import Calibration
+from greedy_core import Calibration, CalibrationError
 from service.cost import DEFAULT_A, DEFAULT_B, CostLaw
 from service.logs import logger
 
@@ -19,8 +18,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from greedy_core import SearchResult
-    from greedy_core.bundle import Bundle
+    from greedy_core import Bundle, SearchResult
 
 # Items and users that are kept ready; past this a store starts anew, so that a large model cannot fill the memory.
 FRAGMENTS = 65_536
@@ -109,7 +107,7 @@ class Model:
                 return None
             head = b'{"user_id":' + orjson.dumps(user_id) + b","
             seen = self.bundle.seen_items(position) if self.has_seen else None
-            user = KnownUser(head, vector, seen, self.bundle.user_route(position))
+            user = KnownUser(head, vector, seen, self.bundle.user_decomposition(position))
             if len(self._users) >= KNOWN_USERS:
                 self._users.clear()
             self._users[user_id] = user

@@ -19,8 +19,7 @@ from datetime import datetime
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
-from greedy_core import StorageError
-from greedy_core.versions import VersionsFolder
+from greedy_core import StorageError, VersionsFolder
 from service.errors import ApiError
 from service.loading import ModelLoader, RefusedError, identity_of
 from service.logs import logger

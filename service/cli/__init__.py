@@ -11,7 +11,7 @@ from importlib.metadata import version
 
 import typer
 
-from greedy_core.errors import GreedyCoreError
+from greedy_core import GreedyCoreError
 from service.cli import asking, building, serving, versions
 from service.cli.console import complain
 

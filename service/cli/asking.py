@@ -10,10 +10,7 @@ import numpy as np
 import numpy.typing as npt
 import typer
 
-from greedy_core import SearchResult
-from greedy_core.bundle import Bundle
-from greedy_core.embeddings import as_query
-from greedy_core.errors import InvalidQueryError, StorageError
+from greedy_core import Bundle, InvalidQueryError, SearchResult, StorageError, as_query
 from service.cli.console import note, say, table
 from service.cli.places import DEFAULT_MODELS, Place, open_bundle
 
@@ -54,7 +51,7 @@ def query(
         position = model.user_position(user)
         if position is not None:
             fallback = "no_vector"
-            wanted, route = model.user_vector(position), model.user_route(position)
+            wanted, route = model.user_vector(position), model.user_decomposition(position)
             left_out += model.seen_items(position).tolist() if exclude_seen else []
     elif item is not None:
         answer["item_id"] = item
@@ -137,7 +134,7 @@ def _search(model: Bundle, asked: Asked, top_k: int, budget: int, left_out: list
     """Return an answer in the words of the service."""
     excluded = np.array(left_out, dtype=np.int32)
     began = perf_counter()
-    result = model.index.search(asked.vector, top_k=top_k, budget=budget, exclude=excluded, route=asked.route)
+    result = model.index.search(asked.vector, top_k=top_k, budget=budget, exclude=excluded, decomposition=asked.route)
     microseconds = round((perf_counter() - began) * 1e6)
     return {
         "items": _items(model, result.ids.tolist(), result.scores.tolist()),
@@ -213,7 +210,7 @@ def _sample(model: Bundle, count: int, seed: int) -> list[Asked]:
     """Draw users that have a vector; items, if there are no users."""
     order = np.random.default_rng(seed).permutation(model.n_users).tolist() if model.n_users else []
     found = [
-        Asked(vector, model.user_route(position))
+        Asked(vector, model.user_decomposition(position))
         for position in order[: 2 * count]
         if (vector := model.user_vector(position)) is not None
     ]
@@ -227,9 +224,9 @@ def _sample(model: Bundle, count: int, seed: int) -> list[Asked]:
 def _timed(model: Bundle, asked: list[Asked], top_k: int, budget: int) -> tuple[list[SearchResult], list[float]]:
     results, microseconds = [], []
     for vector, route in asked[:20]:
-        model.index.search(vector, top_k=top_k, budget=budget, route=route)
+        model.index.search(vector, top_k=top_k, budget=budget, decomposition=route)
     for vector, route in asked:
         began = perf_counter()
-        results.append(model.index.search(vector, top_k=top_k, budget=budget, route=route))
+        results.append(model.index.search(vector, top_k=top_k, budget=budget, decomposition=route))
         microseconds.append((perf_counter() - began) * 1e6)
     return results, microseconds

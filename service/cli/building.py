@@ -9,15 +9,20 @@ from typing import Annotated, Any
 
 import typer
 
-from greedy_core.bundle import Bundle
-from greedy_core.calibration import Calibration
-from greedy_core.directions import KINDS
-from greedy_core.errors import CalibrationError, StorageError
-from greedy_core.storage import read_manifest
-from greedy_core.versions import VersionsFolder
-from service.building import build_bundle
+from greedy_core import (
+    DIRECTION_KINDS,
+    Bundle,
+    Calibration,
+    CalibrationError,
+    StorageError,
+    VersionsFolder,
+    build_bundle,
+    load_embeddings,
+    load_seen,
+    load_texts,
+    read_manifest,
+)
 from service.cli.console import facts, note, say, size, table, watched
-from service.cli.inputs import read_seen, read_texts, read_vectors
 
 _EXAMPLE = (
     "Example: budgetrec build --items items.npy --users users.npy --item-ids ids.txt --seen seen.npz --models models "
@@ -42,7 +47,9 @@ def build(
     seen: Annotated[
         Path | None, typer.Option(help=".npz with user and item: pairs of ids of what was seen, or a SciPy CSR matrix.")
     ] = None,
-    directions: Annotated[str, typer.Option(help=f"Along what items are sorted: {', '.join(KINDS)}.")] = "auto",
+    directions: Annotated[
+        str, typer.Option(help=f"Along what items are sorted: {', '.join(DIRECTION_KINDS)}.")
+    ] = "auto",
     max_budget: Annotated[int, typer.Option(min=1, help="The largest budget that the lists serve.")] = 4096,
     output: Annotated[Path | None, typer.Option(help="Write the bundle to this new directory.")] = None,
     models: Annotated[Path | None, typer.Option(help="Write the bundle as a version in this models folder.")] = None,
@@ -58,20 +65,20 @@ def build(
     threads: Annotated[int | None, typer.Option(min=1, help="Threads to build with. Default: all cores.")] = None,
 ) -> None:
     """Build a model bundle from vectors, and show what each budget buys."""
-    if directions not in KINDS:
-        raise typer.BadParameter(f"{directions!r} is none of {', '.join(KINDS)}", param_hint="--directions")
+    if directions not in DIRECTION_KINDS:
+        raise typer.BadParameter(f"{directions!r} is none of {', '.join(DIRECTION_KINDS)}", param_hint="--directions")
     path = _target(output, models, version, promote=promote)
     draw = None if plot is None else _drawer(plot, measured=calibrate and users is not None)
     notes = _metadata(metadata or [])
     began = perf_counter()
-    item_vectors, ids_beside_items = read_vectors(items)
-    user_vectors, ids_beside_users = read_vectors(users) if users else (None, None)
-    names = read_texts(item_ids) if item_ids else ids_beside_items
-    user_names = read_texts(user_ids) if user_ids else ids_beside_users
+    item_vectors, ids_beside_items = load_embeddings(items)
+    user_vectors, ids_beside_users = load_embeddings(users) if users else (None, None)
+    names = load_texts(item_ids) if item_ids else ids_beside_items
+    user_names = load_texts(user_ids) if user_ids else ids_beside_users
     history = None
     if seen is not None:
         n_users = len(user_vectors) if user_vectors is not None else len(user_names or ())
-        history = read_seen(seen, n_users, len(item_vectors), user_names, names)
+        history = load_seen(seen, n_users, len(item_vectors), user_names, names)
         if history.n_unknown:
             note(f"{history.n_unknown} pairs in {seen} name users or items that the model does not have; left out.")
     made = build_bundle(
@@ -80,7 +87,7 @@ def build(
         users=user_vectors,
         item_ids=names,
         user_ids=user_names,
-        titles=read_texts(titles) if titles else None,
+        titles=load_texts(titles) if titles else None,
         seen=None if history is None else (history.starts, history.items),
         directions=directions,
         max_budget=max_budget,

@@ -5,10 +5,7 @@ from typing import Annotated
 
 import typer
 
-from greedy_core.bundle import Bundle
-from greedy_core.errors import NotAModelError
-from greedy_core.storage import MANIFEST
-from greedy_core.versions import VersionsFolder
+from greedy_core import MANIFEST_NAME, Bundle, NotAModelError, VersionsFolder
 
 DEFAULT_MODELS = Path("models")
 
@@ -20,7 +17,7 @@ Models = Annotated[Path, typer.Option("--models", help="The models folder.", sho
 
 def is_bundle(place: Path) -> bool:
     """Whether the path is a bundle and not a folder of them."""
-    return (place / MANIFEST).exists()
+    return (place / MANIFEST_NAME).exists()
 
 
 def bundle_path(place: Path) -> Path:

@@ -7,7 +7,7 @@ from matplotlib.axes import Axes
 from matplotlib.figure import Figure
 from matplotlib.ticker import LogLocator
 
-from greedy_core.calibration import Calibration
+from greedy_core import Calibration
 
 # What the drawing library can write and people can open.
 FORMATS = (".png", ".svg", ".pdf")

@@ -7,8 +7,7 @@ from typing import Annotated, Any
 import typer
 from pydantic import ValidationError
 
-from greedy_core.bundle import Bundle
-from greedy_core.versions import VersionsFolder
+from greedy_core import Bundle, VersionsFolder
 from service import demo as demo_model
 from service.cli.console import note, say
 from service.cli.places import DEFAULT_MODELS, Models

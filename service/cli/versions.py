@@ -7,10 +7,7 @@ from typing import Annotated, Any
 
 import typer
 
-from greedy_core.bundle import Bundle
-from greedy_core.errors import StorageError
-from greedy_core.storage import read_manifest, verify_arrays
-from greedy_core.versions import VersionsFolder
+from greedy_core import Bundle, StorageError, VersionsFolder, read_manifest, verify_files
 from service.cli.building import directions_of, show_calibration
 from service.cli.console import bytes_bar, facts, say, size, table
 from service.cli.places import DEFAULT_MODELS, Models, Place, bundle_path, is_bundle
@@ -66,7 +63,7 @@ def verify(place: Place = DEFAULT_MODELS) -> None:
     Bundle.open(path)
     began = perf_counter()
     with bytes_bar("verifying") as progress:
-        verify_arrays(path, progress=progress)
+        verify_files(path, progress=progress)
     manifest = read_manifest(path)
     say(f"{path} is sound: {len(manifest.files)} files, {size(manifest.bytes)}, {perf_counter() - began:.2f} s.")
 
@@ -82,7 +79,7 @@ def promote(
     before = folder.current_version()
     if check and version in folder.versions():
         with bytes_bar("verifying") as progress:
-            verify_arrays(models / version, progress=progress)
+            verify_files(models / version, progress=progress)
     folder.promote(version)
     after = f"before: {before}" if before != version else "as before"
     say(f"{version} is the current version in {models} ({after}).")

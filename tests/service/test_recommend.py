@@ -12,7 +12,7 @@ FIELDS = ["user_id", "items", "budget", "spent", "complete", "degraded", "fallba
 
 
 def answer_of(model, query, *, budget, top_k=10, exclude=None, route=None):
-    result = model.index.search(query, top_k=top_k, budget=budget, exclude=exclude, route=route)
+    result = model.index.search(query, top_k=top_k, budget=budget, exclude=exclude, decomposition=route)
     items = []
     for position, score in zip(result.ids.tolist(), result.scores, strict=True):
         item = {"item_id": model.item_id(position)}
@@ -39,8 +39,8 @@ def test_the_answer_is_the_librarys(app, model, user, budget, top_k):
     assert response.headers["content-type"] == "application/json"
     body = response.json()
     assert list(body) == FIELDS
-    query, route, seen = model.user_vector(user), model.user_route(user), model.seen_items(user)
-    expected, result = answer_of(model, query, budget=budget, top_k=top_k, exclude=seen, route=route)
+    query, route, seen = model.user_vector(user), model.user_decomposition(user), model.seen_items(user)
+    expected, result = answer_of(model, query, budget=budget, top_k=top_k, exclude=seen, decomposition=route)
     same_items(body["items"], expected)
     assert (body["user_id"], body["budget"], body["spent"]) == (f"u{user}", budget, result.spent)
     assert body["complete"] is result.complete is False
@@ -142,7 +142,7 @@ class TestExclusions:
         model = write_model(tmp_path / "m", seen=False, titles=False)
         with in_process(model.path) as app:
             body = app.get("/recommend?user_id=u9&exclude_seen=true&budget=64").json()
-            expected, _ = answer_of(model, model.user_vector(9), budget=64, route=model.user_route(9))
+            expected, _ = answer_of(model, model.user_vector(9), budget=64, route=model.user_decomposition(9))
             same_items(body["items"], expected)
             assert "title" not in body["items"][0]
 

@@ -5,7 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
-from greedy_core import GreedyIndex, bundle
+from greedy_core import GreedyIndex, write_bundle
 from tests.service.conftest import N_DIMS, write_model
 from tests.service.running import in_process, poll
 
@@ -198,7 +198,7 @@ def test_warm_up_replays_recent_questions(app):
 def test_a_model_of_other_dimensions(app, folder):
     app.post("/recommend", json={"vector": [1.0] * N_DIMS})
     items = np.random.default_rng(0).standard_normal((50, 3)).astype(np.float32)
-    bundle.write(folder.path / "tiny", index=GreedyIndex.build(items))
+    write_bundle(folder.path / "tiny", index=GreedyIndex.build(items))
     assert app.post("/admin/reload", json={"version": "tiny"}).status_code == 200
     assert app.post("/recommend", json={"vector": [1.0] * N_DIMS}).status_code == 422
     body = app.post("/recommend", json={"vector": [1.0, 2.0, 3.0]}).json()
