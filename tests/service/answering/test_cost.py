@@ -4,9 +4,7 @@ import numpy as np
 import pytest
 from structlog.testing import capture_logs
 
-from greedy_core import GreedyIndex, bundle
-from greedy_core.bundle import Bundle
-from greedy_core.calibration import Calibration
+from greedy_core import Bundle, Calibration, GreedyIndex, write_bundle
 from service.answering.cost import DEFAULT_A, DEFAULT_B, CostLaw, CostMeter
 from service.models.model import Model
 from tests.service.conftest import CALIBRATION
@@ -100,7 +98,7 @@ class TestCalibratedLaw:
 
 @pytest.mark.parametrize("stored", [{"points": [{"budget": 3, "recall_at_10": 0.5}]}, CALIBRATION | {"points": []}])
 def test_a_calibration_that_cannot_be_used_counts_as_none_and_is_logged(tmp_path, stored):
-    bundle.write(tmp_path / "m", index=GreedyIndex.build(np.eye(3)), calibration=stored)
+    write_bundle(tmp_path / "m", index=GreedyIndex.build(np.eye(3)), calibration=stored)
     with capture_logs() as lines:
         model = Model(Bundle.open(tmp_path / "m"), identity="m")
     assert model.calibration is None

@@ -16,13 +16,10 @@ import pyarrow.parquet as pq
 import pytest
 from safetensors.numpy import save_file
 
-from greedy_core import GreedyIndex, bundle
-from greedy_core.bundle import Bundle
-from greedy_core.calibration import Calibration
-from greedy_core.directions import FIXED_KINDS
-from greedy_core.versions import VersionsFolder
+from greedy_core import Bundle, Calibration, GreedyIndex, VersionsFolder, write_bundle
+from greedy_core.fit.directions import FIXED_KINDS
 from service import cli, demo
-from service.cli import plotting
+from service.cli import plots
 from tests.service.conftest import CALIBRATION
 
 ITEMS = np.random.default_rng(0).standard_normal((60, 8), dtype=np.float32)
@@ -82,7 +79,7 @@ def files(tmp_path):
 def models(tmp_path):
     index = GreedyIndex.build(ITEMS, max_budget=20)
     for version in ("v1", "v2"):
-        bundle.write(tmp_path / "models" / version, index=index, user_vectors=USERS)
+        write_bundle(tmp_path / "models" / version, index=index, user_vectors=USERS)
     return VersionsFolder(tmp_path / "models")
 
 
@@ -323,7 +320,7 @@ class TestCalibration:
 
     def test_one_that_cannot_be_used_counts_as_none(self, ok, tmp_path):
         points = [{"budget": 16, "recall_at_10": 0.75}]
-        bundle.write(tmp_path / "m", index=GreedyIndex.build(ITEMS), calibration={"points": points})
+        write_bundle(tmp_path / "m", index=GreedyIndex.build(ITEMS), calibration={"points": points})
         assert "cannot be used and counts as none" in ok("inspect", "m")
 
     @pytest.mark.parametrize(("name", "magic"), [("p.png", b"\x89PNG"), ("p.SVG", b"<?xml"), ("p.pdf", b"%PDF")])
@@ -333,7 +330,7 @@ class TestCalibration:
         assert (files / name).read_bytes().startswith(magic)
 
     def test_a_plot_without_matplotlib_is_one_line_before_anything_is_read(self, fails, monkeypatch):
-        monkeypatch.delitem(sys.modules, "service.cli.plotting", raising=False)
+        monkeypatch.delitem(sys.modules, "service.cli.plots", raising=False)
         for module in ("matplotlib", "matplotlib.axes", "matplotlib.figure", "matplotlib.ticker"):
             monkeypatch.setitem(sys.modules, module, None)
         parts = ["--items", "nothing.npy", "--users", "nothing.npy", "--output", "bundle"]
@@ -344,9 +341,9 @@ class TestCalibration:
 
 def test_the_picture_shows_the_curve_and_its_band(tmp_path, monkeypatch):
     drawn = []
-    monkeypatch.setattr(plotting.Figure, "savefig", lambda figure, path: drawn.append(figure))
+    monkeypatch.setattr(plots.Figure, "savefig", lambda figure, path: drawn.append(figure))
     calibration = Calibration.from_dict(CALIBRATION)
-    plotting.draw_calibration(calibration, tmp_path / "p.png", title="v1")
+    plots.draw_calibration(calibration, tmp_path / "p.png", title="v1")
     above, below = drawn[0].axes
     (recalls,), (times,) = above.lines, below.lines
     np.testing.assert_allclose(recalls.get_xydata(), [(p.budget, p.recall_at_10) for p in calibration.points])
@@ -389,7 +386,7 @@ class TestVersions:
         assert answer["files"]["users.vectors"]["shape"] == [9, 8]
 
     def test_inspect_prints_a_calibration(self, ok, tmp_path):
-        bundle.write(tmp_path / "m", index=GreedyIndex.build(ITEMS), calibration=CALIBRATION)
+        write_bundle(tmp_path / "m", index=GreedyIndex.build(ITEMS), calibration=CALIBRATION)
         out = ok("inspect", "m")
         assert ["1,024", "0.9900", "±", "0.0100", "0.990", "204.8", "threshold"] in [
             line.split() for line in out.splitlines()
@@ -488,7 +485,7 @@ class TestQuery:
 
     def test_a_user_without_a_vector_gets_popular_items_too(self, run, tmp_path):
         vectors = np.vstack([USERS[:1], np.full((1, 8), np.nan)])
-        bundle.write(tmp_path / "m", index=GreedyIndex.build(ITEMS), user_vectors=vectors)
+        write_bundle(tmp_path / "m", index=GreedyIndex.build(ITEMS), user_vectors=vectors)
         status, out, err = run("query", "m", "--user", "1", "--top-k", 2)
         assert status == 0
         assert len(out.splitlines()) == 4
@@ -529,7 +526,7 @@ class TestBench:
         assert "Budgets above 20" in err
 
     def test_a_bundle_without_users(self, run, tmp_path):
-        bundle.write(tmp_path / "m", index=GreedyIndex.build(ITEMS))
+        write_bundle(tmp_path / "m", index=GreedyIndex.build(ITEMS))
         status, out, err = run("bench", "m", "--budgets", "4", "--json")
         assert status == 0
         assert json.loads(out)["queries"] == 60

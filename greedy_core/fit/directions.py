@@ -11,14 +11,17 @@ and with it how much a few lists say about the whole.
     auto        whichever of these a calibration on held-out queries finds best
 
 A centre gives one list, along it. Queries follow the axes; one whose nearest centres were looked up beforehand, as
-those of a known user are, follows both (see routes.py).
+those of a known user are, follows both (see decomposition.py).
 """
 
 from __future__ import annotations
 
+from functools import cached_property
 from typing import TYPE_CHECKING, Literal, TypeAlias, get_args
 
 import numpy as np
+
+from greedy_core.fit.sampling import SEED, unit_sample
 
 if TYPE_CHECKING:
     import numpy.typing as npt
@@ -33,51 +36,34 @@ FIXED_KINDS: tuple[FixedKind, ...] = get_args(FixedKind)
 KINDS: tuple[Kind, ...] = (*FIXED_KINDS, "auto")
 
 _BLOCK_ROWS = 1 << 16
-_SAMPLE = 20_000
-_MOST_CENTRES = 4096
-# So many queries speak for a centre at least, and no more than so many are asked.
-_FEWEST_QUERIES, _MOST_QUERIES = 8, 16
-_CENTRE_ITERATIONS = 8
 _ITERATIONS = 60
 # A step that gains less than this share is the last one.
 _LEAST_GAIN = 1e-5
-_SEED = 20170818
 
 
-def fit_axes(kind: FixedKind, items: Float32Array, queries: Float32Array | None) -> Float32Array | None:
-    """Return the axes as rows, (n_axes, n_dims), or None where they are the coordinates. Learned ones are sparse."""
-    if kind == "axes":
-        return None
-    moment = second_moment(items)
-    if queries is not None:
-        moment = moment + second_moment(queries)
-    axes = principal_axes(moment)
-    return axes if kind == "principal" else sparse_axes(axes, items, items if queries is None else queries)
+class Axes:
+    """The axes of one set of items and queries, as rows (n_axes, n_dims). Each kind is computed once, when needed."""
 
+    def __init__(self, items: Float32Array, queries: Float32Array | None) -> None:
+        self._items = items
+        self._queries = queries
 
-def fit_centres(queries: Float32Array) -> Float32Array:
-    """Return directions in which many of the queries point, as unit rows (n_centres, n_dims); fewer for few queries.
+    def of(self, kind: FixedKind) -> Float32Array | None:
+        """Return the axes of a kind, or None where they are the coordinates. Those of learned directions are sparse."""
+        if kind == "axes":
+            return None
+        return self._principal if kind == "principal" else self._sparse
 
-    Spherical k-means: a centre is the direction of the mean of the unit queries that are nearest to it.
-    """
-    rng = np.random.default_rng(_SEED)
-    n_centres = min(_MOST_CENTRES, max(1, len(queries) // _FEWEST_QUERIES))
-    sample = _unit_sample(queries, rng, most=_MOST_QUERIES * n_centres).astype(np.float32)
-    if len(sample) == 0:
-        return np.eye(1, queries.shape[1], dtype=np.float32)
-    centres = sample[np.sort(rng.permutation(len(sample))[:n_centres])]
-    for _ in range(_CENTRE_ITERATIONS):
-        nearest = np.concatenate(
-            [(block @ centres.T).argmax(axis=1) for block in np.array_split(sample, max(1, len(sample) // 4096))]
-        )
-        order = np.argsort(nearest, kind="stable")
-        first = np.flatnonzero(np.diff(nearest[order], prepend=-1))
-        means = np.add.reduceat(sample[order], first, axis=0)
-        length = np.linalg.norm(means, axis=1, keepdims=True)
-        # A centre that nobody is nearest to stays where it is; so does one whose queries cancel out.
-        found = nearest[order][first]
-        centres[found] = np.where(length > 0, means / np.where(length > 0, length, 1), centres[found])
-    return np.ascontiguousarray(centres)
+    @cached_property
+    def _principal(self) -> Float32Array:
+        moment = second_moment(self._items)
+        if self._queries is not None:
+            moment = moment + second_moment(self._queries)
+        return principal_axes(moment)
+
+    @cached_property
+    def _sparse(self) -> Float32Array:
+        return sparse_axes(self._principal, self._items, self._items if self._queries is None else self._queries)
 
 
 def second_moment(vectors: Float32Array) -> Matrix:
@@ -107,8 +93,8 @@ def sparse_axes(start: Float32Array, items: Float32Array, queries: Float32Array)
     again and again, the rotation nearest to the gradient, which never goes down. Long items are the ones that
     get found, so they are sampled by their squared length.
     """
-    rng = np.random.default_rng(_SEED)
-    sample = np.concatenate([_unit_sample(queries, rng), _unit_sample(items, rng, by_length=True)])
+    rng = np.random.default_rng(SEED)
+    sample = np.concatenate([unit_sample(queries, rng), unit_sample(items, rng, by_length=True)])
     axes = start.astype(np.float64)
     before = 0.0
     for _ in range(_ITERATIONS):
@@ -122,16 +108,3 @@ def sparse_axes(start: Float32Array, items: Float32Array, queries: Float32Array)
         left, _, right = np.linalg.svd(gradient)
         axes = left @ right
     return np.ascontiguousarray(axes, dtype=np.float32)
-
-
-def _unit_sample(
-    vectors: Float32Array, rng: np.random.Generator, *, by_length: bool = False, most: int = _SAMPLE
-) -> Matrix:
-    squared = np.einsum("ij,ij->i", vectors, vectors, dtype=np.float64)
-    usable = np.flatnonzero(squared > 0)
-    if len(usable) == 0:
-        return np.zeros((0, vectors.shape[1]))
-    weights = squared[usable] / squared[usable].sum() if by_length else None
-    chosen = np.sort(rng.choice(usable, most, p=weights)) if len(usable) > most else usable
-    unit: Matrix = vectors[chosen] / np.sqrt(squared[chosen])[:, None]
-    return unit

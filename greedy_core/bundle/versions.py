@@ -20,9 +20,10 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from greedy_core.bundle import Bundle
+from greedy_core.bundle.manifest import is_bundle
+from greedy_core.bundle.opening import Bundle
+from greedy_core.bundle.storage import sync_directory
 from greedy_core.errors import NotAModelError, StorageError
-from greedy_core.storage import MANIFEST, sync_directory
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -92,7 +93,7 @@ class VersionsFolder:
     def _is_version(self, name: str) -> bool:
         if name in {CURRENT, PREVIOUS} or name.startswith("."):
             return False
-        return (self.path / name / MANIFEST).is_file()
+        return is_bundle(self.path / name)
 
     def _choice(self) -> str:
         versions = self.versions()

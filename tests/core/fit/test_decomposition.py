@@ -1,4 +1,4 @@
-"""Routes: a query taken apart along centres and axes, and what a search makes of it."""
+"""Decompositions: a query taken apart along centres and axes, and what a search makes of it."""
 
 import numpy as np
 import pytest
@@ -6,8 +6,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from greedy_core import ExactIndex, GreedyIndex, InvalidEmbeddingsError, InvalidQueryError
-from greedy_core.directions import fit_centres
-from greedy_core.routes import FOLLOWED
+from greedy_core.fit.centres import fit_centres
+from greedy_core.fit.decomposition import FOLLOWED
 from tests.strategies import problems
 
 RNG = np.random.default_rng(11)
@@ -17,70 +17,70 @@ INDEX = GreedyIndex.build(ITEMS, queries=USERS, directions="learned", max_budget
 
 
 @given(problems(max_items=120), st.sampled_from(["axes", "principal", "sparse", "learned"]))
-def test_a_route_is_the_query_at_unit_length(problem, directions):
+def test_a_decomposition_is_the_query_at_unit_length(problem, directions):
     items, query, _, _ = problem
     index = GreedyIndex.build(items, queries=items, directions=directions)
-    route = index.routes(query[None])[0].astype(np.float64)
+    decomposition = index.decompose(query[None])[0].astype(np.float64)
     arrays, _ = index.to_arrays()
     n_dims = len(query)
     axes = arrays["axes"][:, :n_dims] if "axes" in arrays else np.eye(n_dims)
-    weights, centres = route[n_dims:].reshape(2, -1)
+    weights, centres = decomposition[n_dims:].reshape(2, -1)
     along = arrays["centres"][centres.astype(int)] if len(centres) else np.zeros((0, n_dims))
     length = np.linalg.norm(query.astype(np.float64))
     expected = query / length if length > 0 else query
-    np.testing.assert_allclose(route[:n_dims] @ axes + weights @ along, expected, atol=1e-5)
+    np.testing.assert_allclose(decomposition[:n_dims] @ axes + weights @ along, expected, atol=1e-5)
 
 
 def test_the_nearest_centres_are_followed():
     centres = INDEX.to_arrays()[0]["centres"]
-    for user, route in zip(USERS[:50], INDEX.routes(USERS[:50]), strict=True):
+    for user, decomposition in zip(USERS[:50], INDEX.decompose(USERS[:50]), strict=True):
         nearest = np.argsort(-(centres @ user))[:FOLLOWED]
-        assert route[-FOLLOWED:].astype(int).tolist() == nearest.tolist()
+        assert decomposition[-FOLLOWED:].astype(int).tolist() == nearest.tolist()
 
 
 def test_what_is_left_for_the_axes_is_shorter_than_the_query():
-    left = np.linalg.norm(INDEX.routes(USERS)[:, :12], axis=1)
+    left = np.linalg.norm(INDEX.decompose(USERS)[:, :12], axis=1)
     assert (left < 1).all()
     assert left.mean() < 0.8
 
 
 def test_scores_are_the_exact_products_and_the_budget_holds():
-    route = INDEX.routes(USERS[:1])[0]
-    result = INDEX.search(USERS[0], top_k=10, budget=32, route=route)
+    decomposition = INDEX.decompose(USERS[:1])[0]
+    result = INDEX.search(USERS[0], top_k=10, budget=32, decomposition=decomposition)
     assert result.spent == 32
     exact = ExactIndex.build(ITEMS).search(USERS[0], top_k=400)
     scores = dict(zip(exact.ids.tolist(), exact.scores, strict=True))
     assert [scores[j] for j in result.ids.tolist()] == result.scores.tolist()
 
 
-def test_a_batch_is_its_searches_with_and_without_routes():
-    routes = [route if i % 2 else None for i, route in enumerate(INDEX.routes(USERS[:20]))]
-    batch = INDEX.search_batch(USERS[:20], budget=16, routes=routes, threads=2)
-    for query, route, found in zip(USERS, routes, batch, strict=False):
-        alone = INDEX.search(query, budget=16, route=route)
+def test_a_batch_is_its_searches_with_and_without_decompositions():
+    decompositions = [decomposition if i % 2 else None for i, decomposition in enumerate(INDEX.decompose(USERS[:20]))]
+    batch = INDEX.search_batch(USERS[:20], budget=16, decompositions=decompositions, threads=2)
+    for query, decomposition, found in zip(USERS, decompositions, batch, strict=False):
+        alone = INDEX.search(query, budget=16, decomposition=decomposition)
         assert found.ids.tolist() == alone.ids.tolist()
 
 
 def test_nothing_but_the_direction_of_a_query_matters():
     lengths = np.array([[1e-30], [1.0], [1e14]], dtype=np.float32)
-    routes = INDEX.routes(USERS[:1] * lengths)
-    np.testing.assert_allclose(routes[0], routes[1], atol=1e-5)
-    np.testing.assert_allclose(routes[2], routes[1], atol=1e-5)
+    decompositions = INDEX.decompose(USERS[:1] * lengths)
+    np.testing.assert_allclose(decompositions[0], decompositions[1], atol=1e-5)
+    np.testing.assert_allclose(decompositions[2], decompositions[1], atol=1e-5)
 
 
 def test_a_query_of_zeros_takes_items_by_id():
     nobody = np.zeros(12, dtype=np.float32)
-    assert INDEX.screen(nobody, budget=5, route=INDEX.routes(nobody[None])[0]).tolist() == [0, 1, 2, 3, 4]
+    assert INDEX.screen(nobody, budget=5, decomposition=INDEX.decompose(nobody[None])[0]).tolist() == [0, 1, 2, 3, 4]
 
 
 def changed(at, value):
-    route = INDEX.routes(USERS[:1])[0].copy()
-    route[at] = value
-    return route
+    decomposition = INDEX.decompose(USERS[:1])[0].copy()
+    decomposition[at] = value
+    return decomposition
 
 
 @pytest.mark.parametrize(
-    ("route", "words"),
+    ("decomposition", "words"),
     [
         (changed(0, np.nan), "not finite"),
         (changed(0, np.inf), "not finite"),
@@ -93,29 +93,29 @@ def changed(at, value):
         (changed(0, 0).astype(np.float64), "something else"),
         (changed(0, 0).tolist(), "something else"),
         (changed(0, 0)[::-1], "something else"),
-        ("route", "something else"),
+        ("decomposition", "something else"),
     ],
 )
-def test_routes_that_make_no_sense(route, words):
+def test_decompositions_that_make_no_sense(decomposition, words):
     with pytest.raises(InvalidQueryError, match=words):
-        INDEX.search(USERS[0], budget=10, route=route)
+        INDEX.search(USERS[0], budget=10, decomposition=decomposition)
     with pytest.raises(InvalidQueryError, match=words):
-        INDEX.screen(USERS[0], budget=10, route=route)
+        INDEX.screen(USERS[0], budget=10, decomposition=decomposition)
     with pytest.raises(InvalidQueryError, match=words):
-        INDEX.search_batch(USERS[:1], budget=10, routes=[route])
+        INDEX.search_batch(USERS[:1], budget=10, decompositions=[decomposition])
 
 
-def test_a_route_is_for_sums_and_for_an_index_with_lists():
-    route = INDEX.routes(USERS[:1])[0]
+def test_a_decomposition_is_for_sums_and_for_an_index_with_lists():
+    decomposition = INDEX.decompose(USERS[:1])[0]
     with pytest.raises(InvalidQueryError, match="screening by sums"):
-        INDEX.search(USERS[0], budget=10, variant="threshold", route=route)
+        INDEX.search(USERS[0], budget=10, variant="threshold", decomposition=decomposition)
     with pytest.raises(InvalidQueryError, match="not of this index"):
-        ExactIndex.build(ITEMS).search(USERS[0], route=route)
+        ExactIndex.build(ITEMS).search(USERS[0], decomposition=decomposition)
 
 
-def test_queries_that_have_no_route():
+def test_queries_that_have_no_decomposition():
     with pytest.raises(InvalidEmbeddingsError, match="queries have 11 dimensions and items 12"):
-        INDEX.routes(USERS[:, 1:])
+        INDEX.decompose(USERS[:, 1:])
 
 
 @given(problems(max_items=200))

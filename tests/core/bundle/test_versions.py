@@ -5,16 +5,16 @@ import threading
 import numpy as np
 import pytest
 
-from greedy_core import GreedyIndex, bundle
+from greedy_core import GreedyIndex, write_bundle
+from greedy_core.bundle.versions import VersionsFolder
 from greedy_core.errors import CorruptModelError, NotAModelError, StorageError
-from greedy_core.versions import VersionsFolder
 
 
 @pytest.fixture
 def folder(tmp_path):
     index = GreedyIndex.build(np.eye(3, dtype=np.float32), max_budget=2)
     for version in ("v9", "v10", "v2"):
-        bundle.write(tmp_path / "models" / version, index=index)
+        write_bundle(tmp_path / "models" / version, index=index)
     return VersionsFolder(tmp_path / "models")
 
 

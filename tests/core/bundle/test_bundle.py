@@ -1,7 +1,6 @@
 """The model bundle: what goes in comes out, in every process, and nothing damaged is served."""
 
 import contextlib
-import json
 import multiprocessing
 import os
 import shutil
@@ -13,8 +12,9 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from greedy_core import GreedyIndex, bundle, storage
-from greedy_core.bundle import Bundle
+from greedy_core import Bundle, GreedyIndex, write_bundle
+from greedy_core.bundle import manifest, storage
+from greedy_core.bundle.ids import IdTable, PositionIds, pack_ids
 from greedy_core.errors import (
     CorruptModelError,
     InvalidEmbeddingsError,
@@ -22,10 +22,9 @@ from greedy_core.errors import (
     NotAModelError,
     StorageError,
 )
-from greedy_core.ids import IdTable, PositionIds, pack_ids
 from tests.core.golden import make as golden
 
-GOLDEN = Path(__file__).parent / "golden" / "bundle-v1"
+GOLDEN = Path(__file__).parents[1] / "golden" / "bundle-v1"
 
 
 def small_index(n_items=5, n_dims=4, max_budget=3):
@@ -36,7 +35,7 @@ def small_index(n_items=5, n_dims=4, max_budget=3):
 @pytest.fixture
 def made(tmp_path):
     """A bundle with every part, written by this release."""
-    return bundle.write(
+    return write_bundle(
         tmp_path / "full",
         index=GreedyIndex.build(golden.ITEMS, max_budget=4),
         item_ids=golden.ITEM_IDS,
@@ -92,9 +91,6 @@ class TestAnswers:
             assert full.item_position(unknown) is None
             assert full.user_position(unknown) is None
 
-    def test_ids_as_json(self, full):
-        assert [json.loads(text) for text in full.item_ids_json(np.arange(7))] == golden.ITEM_IDS
-
     def test_titles(self, full):
         assert [full.title(position) for position in range(7)] == [title or None for title in golden.TITLES]
 
@@ -114,12 +110,12 @@ class TestAnswers:
 
 
 def test_a_format_version_has_a_golden_bundle():
-    assert (GOLDEN.parent / f"bundle-v{storage.FORMAT_VERSION}" / "model.json").is_file()
+    assert (GOLDEN.parent / f"bundle-v{manifest.FORMAT_VERSION}" / "model.json").is_file()
 
 
 class TestLeastBundle:
     def test_items_alone(self, tmp_path):
-        least = bundle.write(tmp_path / "least", index=small_index())
+        least = write_bundle(tmp_path / "least", index=small_index())
         assert least.n_users == 0
         assert not least.has_seen
         assert not least.has_titles
@@ -130,7 +126,6 @@ class TestLeastBundle:
         assert least.user_vectors is None
         assert least.user_position("0") is None
         assert least.item_ids([0, 4]) == ["0", "4"]
-        assert least.item_ids_json([0, 4]) == ['"0"', '"4"']
         assert least.item_position("4") == 4
         for no_position in ("5", "-1", "04", "", "٤", "4.0", "99999999999999999999", " 4"):
             assert least.item_position(no_position) is None
@@ -139,55 +134,59 @@ class TestLeastBundle:
                 least.item_id(out_of_range)
 
     def test_users_by_id_without_any_vector(self, tmp_path):
-        made = bundle.write(tmp_path / "m", index=small_index(), user_ids=["a", "b"], seen=([0, 1, 1], [3]))
+        made = write_bundle(tmp_path / "m", index=small_index(), user_ids=["a", "b"], seen=([0, 1, 1], [3]))
         assert made.n_users == 2
         assert made.user_vector(0) is None
         assert made.seen_items(0).tolist() == [3]
         assert made.popular[0] == 3
 
     def test_titles_that_are_all_empty_are_no_titles(self, tmp_path):
-        assert not bundle.write(tmp_path / "m", index=small_index(), titles=["", None, "", "", ""]).has_titles
+        assert not write_bundle(tmp_path / "m", index=small_index(), titles=["", None, "", "", ""]).has_titles
 
     def test_popular_given(self, tmp_path):
-        assert bundle.write(tmp_path / "m", index=small_index(), popular=[4, 2]).popular.tolist() == [4, 2]
+        assert write_bundle(tmp_path / "m", index=small_index(), popular=[4, 2]).popular.tolist() == [4, 2]
 
     def test_popular_by_the_mean_user_and_by_the_mean_item(self, tmp_path):
         index = GreedyIndex.build(np.array([[1.0, 0], [0, 3], [0, 3]]), max_budget=1)
         users = np.array([[5.0, 0], [3, 0.1]])
-        by_users = bundle.write(tmp_path / "users", index=index, user_vectors=users)
+        by_users = write_bundle(tmp_path / "users", index=index, user_vectors=users)
         assert by_users.popular.tolist() == [0, 1, 2]
-        assert bundle.write(tmp_path / "items", index=index).popular.tolist() == [1, 2, 0]
+        assert write_bundle(tmp_path / "items", index=index).popular.tolist() == [1, 2, 0]
 
 
-class TestRoutes:
+class TestDecompositions:
     @pytest.fixture
-    def routed(self, tmp_path):
+    def decomposed(self, tmp_path):
         rng = np.random.default_rng(1)
         users = rng.normal(size=(40, 6)).astype(np.float32)
         users[7] = np.nan
         index = GreedyIndex.build(rng.normal(size=(90, 6)), queries=users[:7], directions="learned", max_budget=30)
-        return bundle.write(tmp_path / "routed", index=index, user_vectors=users)
+        return write_bundle(tmp_path / "decomposed", index=index, user_vectors=users)
 
-    def test_every_user_has_the_route_that_the_index_finds(self, routed):
+    def test_every_user_has_the_decomposition_that_the_index_finds(self, decomposed):
         for user in (0, 6, 39):
-            vector, route = routed.user_vector(user), routed.user_route(user)
-            np.testing.assert_allclose(route, routed.index.routes(vector[None])[0], atol=1e-6)
-            assert routed.index.search(vector, budget=10, route=route).spent == 10
-            assert not route.flags.writeable
+            vector, decomposition = decomposed.user_vector(user), decomposed.user_decomposition(user)
+            np.testing.assert_allclose(decomposition, decomposed.index.decompose(vector[None])[0], atol=1e-6)
+            assert decomposed.index.search(vector, budget=10, decomposition=decomposition).spent == 10
+            assert not decomposition.flags.writeable
 
     def test_an_index_that_follows_none_stores_none(self, tmp_path):
         users = np.ones((3, 4), dtype=np.float32)
-        made = bundle.write(tmp_path / "m", index=small_index(), user_vectors=users)
-        assert made.user_route(0) is None
+        made = write_bundle(tmp_path / "m", index=small_index(), user_vectors=users)
+        assert made.user_decomposition(0) is None
         assert not list(made.path.glob("*routes*"))
 
     @pytest.mark.parametrize(
         "change",
-        [lambda routes: routes[:-1], lambda routes: routes[:, 1:], lambda routes: routes.astype(np.float64)],
+        [
+            lambda decompositions: decompositions[:-1],
+            lambda decompositions: decompositions[:, 1:],
+            lambda decompositions: decompositions.astype(np.float64),
+        ],
         ids=["a row too few", "a column too few", "another type"],
     )
-    def test_routes_of_another_shape_are_refused(self, routed, tmp_path, change):
-        rewrite(routed.path, tmp_path / "bad", users__routes=change)
+    def test_decompositions_of_another_shape_are_refused(self, decomposed, tmp_path, change):
+        rewrite(decomposed.path, tmp_path / "bad", users__routes=change)
         with pytest.raises(CorruptModelError, match=r"users\.routes"):
             Bundle.open(tmp_path / "bad")
 
@@ -226,14 +225,14 @@ class TestRefusals:
     )
     def test_parts_that_do_not_fit(self, tmp_path, parts, words):
         with pytest.raises(InvalidEmbeddingsError) as caught:
-            bundle.write(tmp_path / "m", index=small_index(), **parts)
+            write_bundle(tmp_path / "m", index=small_index(), **parts)
         assert words in str(caught.value)
         assert "\n" not in str(caught.value)
         assert list(tmp_path.iterdir()) == []
 
     def test_a_bundle_is_never_overwritten(self, made):
         with pytest.raises(StorageError, match="already exists"):
-            bundle.write(made.path, index=small_index())
+            write_bundle(made.path, index=small_index())
 
     def test_an_index_is_no_bundle(self, tmp_path):
         small_index().save(tmp_path / "index")
@@ -274,7 +273,6 @@ def use_everything(opened):
     for position in range(opened.n_items):
         opened.item_position(opened.item_id(position))
         opened.title(position)
-    opened.item_ids_json(opened.popular)
     for user in range(opened.n_users):
         opened.user_position(opened.user_id(user))
         query = opened.user_vector(user)
@@ -332,7 +330,7 @@ class TestDamage:
     )
     def test_inconsistent_parts(self, made, tmp_path, changes, words):
         rewrite(made.path, tmp_path / "bad", **changes)
-        storage.verify_arrays(tmp_path / "bad")
+        storage.verify_files(tmp_path / "bad")
         with pytest.raises(CorruptModelError) as caught:
             Bundle.open(tmp_path / "bad")
         assert words in str(caught.value)
@@ -373,7 +371,7 @@ class TestDamage:
         content[-1] ^= 1
         (copy / file).write_bytes(content)
         with pytest.raises(CorruptModelError, match=file):
-            storage.verify_arrays(copy)
+            storage.verify_files(copy)
         (copy / file).write_bytes(content[:-1])
         with pytest.raises(CorruptModelError, match=f"{file} is cut short"):
             Bundle.open(copy)
@@ -414,7 +412,7 @@ class TestIds:
             def digest(self):
                 return b"\1" * 8
 
-        monkeypatch.setattr("greedy_core.ids.blake2b", Constant)
+        monkeypatch.setattr("greedy_core.bundle.ids.blake2b", Constant)
         table = IdTable("ids", pack_ids("ids", ["a", "b", "c"]))
         assert [table.position(text) for text in ("a", "b", "c", "d")] == [0, 1, 2, None]
         with pytest.raises(InvalidEmbeddingsError, match="'a' twice, in rows 0 and 2"):

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
-from greedy_core import storage
+from greedy_core.bundle import manifest, storage
 from greedy_core.errors import CorruptModelError, FormatVersionError, NotAModelError, StorageError
 
 ARRAYS = {
@@ -32,7 +32,7 @@ def edit_manifest(model, change, *, sign=True):
     content = json.loads((model / "model.json").read_text())
     change(content)
     if sign:
-        content["checksum"] = storage._manifest_checksum(content)
+        content["checksum"] = manifest._manifest_checksum(content)
     (model / "model.json").write_text(json.dumps(content))
 
 
@@ -45,7 +45,7 @@ class TestRoundTrip:
             np.testing.assert_array_equal(stored.arrays[name], array)
             assert stored.arrays[name].dtype == array.dtype
             assert not stored.arrays[name].flags.writeable
-        storage.verify_arrays(model)
+        storage.verify_files(model)
 
     def test_data_is_mapped_on_a_cache_line(self, model):
         rows = storage.open_arrays(model, kind="toy").arrays["rows"]
@@ -89,7 +89,7 @@ class TestRoundTrip:
 
     def test_progress_reaches_the_whole(self, model):
         seen = []
-        storage.verify_arrays(model, progress=lambda done, total: seen.append((done, total)))
+        storage.verify_files(model, progress=lambda done, total: seen.append((done, total)))
         total = storage.read_manifest(model).bytes
         assert seen[-1] == (total, total)
         assert seen == sorted(seen)
@@ -128,7 +128,7 @@ class TestWriting:
         (leftover,) = tmp_path.iterdir()
         assert leftover.name.startswith(".model.writing-")
         storage.write_arrays(tmp_path / "model", kind="toy", arrays=ARRAYS, info={})
-        storage.verify_arrays(tmp_path / "model")
+        storage.verify_files(tmp_path / "model")
 
     def test_the_second_of_two_writers_fails(self, tmp_path, monkeypatch):
         path = tmp_path / "model"
@@ -240,7 +240,7 @@ class TestDamage:
     @pytest.mark.parametrize("name", ["rows", "index.list_ids", "empty", "scalar"])
     def test_a_missing_file(self, model, name):
         (model / f"{name}.npy").unlink()
-        for check in (lambda: storage.open_arrays(model, kind="toy"), lambda: storage.verify_arrays(model)):
+        for check in (lambda: storage.open_arrays(model, kind="toy"), lambda: storage.verify_files(model)):
             with pytest.raises(CorruptModelError, match=f"{name}.npy is missing"):
                 check()
 
@@ -267,7 +267,7 @@ class TestDamage:
         file.write_bytes(content)
         try:
             with pytest.raises(CorruptModelError, match=f"{name}.npy"):
-                storage.verify_arrays(model)
+                storage.verify_files(model)
             if position % len(content) < 128:
                 with pytest.raises(CorruptModelError, match=f"{name}.npy does not begin"):
                     storage.open_arrays(model, kind="toy")
@@ -288,10 +288,10 @@ class TestDamage:
             same = False
         try:
             if same:
-                storage.verify_arrays(model)
+                storage.verify_files(model)
             else:
                 with pytest.raises(StorageError):
-                    storage.verify_arrays(model)
+                    storage.verify_files(model)
         finally:
             file.write_bytes(good)
 

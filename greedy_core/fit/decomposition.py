@@ -1,4 +1,4 @@
-"""Routes: what a query is made of, worked out before it is asked.
+"""Decompositions: what a query is made of, worked out before it is asked.
 
     w  =  sum over its nearest centres of  a_l d_l   +   what is left, on the axes
 
@@ -6,7 +6,7 @@ An item's product with w is the same sum of its products with centres and axes, 
 both. The nearest centres already say most about a query; what is left is small and spread, and its lists are read
 less. Finding the nearest costs a product with every centre: too much for a request, nothing when a model is built.
 
-A route is a row of float32: a weight for every axis, one for each centre followed, and those centres' numbers.
+A decomposition is a row of float32: a weight for every axis, one for each centre followed, and those centres' numbers.
 """
 
 from __future__ import annotations
@@ -29,23 +29,23 @@ _RIDGE = 0.1
 _BLOCK_ROWS = 1 << 11
 
 
-def route_length(n_axes: int, n_centres: int) -> int:
-    """Return how many numbers a route has."""
+def decomposition_length(n_axes: int, n_centres: int) -> int:
+    """Return how many numbers a decomposition has."""
     return n_axes + 2 * min(FOLLOWED, n_centres)
 
 
-def find_routes(
+def decompose(
     queries: Float32Array, axes: Float32Array | None, centres: Float32Array | None, *, show: bool = False
 ) -> Float32Array:
-    """Return a route for each query, (n_queries, route_length). Queries are taken at unit length."""
+    """Return a decomposition for each query, (n_queries, decomposition_length). Queries are taken at unit length."""
     n_axes = queries.shape[1] if axes is None else len(axes)
     n_centres = 0 if centres is None else len(centres)
     followed = min(FOLLOWED, n_centres)
-    routes = np.empty((len(queries), route_length(n_axes, n_centres)), dtype=np.float32)
-    with progress_bar("finding routes", len(queries), show=show) as advance:
+    decompositions = np.empty((len(queries), decomposition_length(n_axes, n_centres)), dtype=np.float32)
+    with progress_bar("finding decompositions", len(queries), show=show) as advance:
         for start in range(0, len(queries), _BLOCK_ROWS):
             block = _unit(queries[start : start + _BLOCK_ROWS])
-            rows = routes[start : start + _BLOCK_ROWS]
+            rows = decompositions[start : start + _BLOCK_ROWS]
             left = block
             if centres is not None:
                 nearest = _nearest(block, centres, followed)
@@ -56,7 +56,7 @@ def find_routes(
                 rows[:, n_axes + followed :] = nearest
             rows[:, :n_axes] = left if axes is None else left @ axes.T
             advance(len(block))
-    return routes
+    return decompositions
 
 
 def _unit(vectors: Float32Array) -> Float32Array:

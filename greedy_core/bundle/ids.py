@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from greedy_core.bundle.texts import Texts, check_offsets, pack_texts
 from greedy_core.errors import CorruptModelError, InvalidEmbeddingsError
-from greedy_core.texts import Texts, check_offsets, pack_texts
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping, Sequence

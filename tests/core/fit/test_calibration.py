@@ -7,7 +7,9 @@ import numpy as np
 import pytest
 
 from greedy_core import CalibrationError, GreedyIndex
-from greedy_core.calibration import Calibration, Point, Sample, Trial, calibrate, choose, hold_out, screenings, try_out
+from greedy_core.fit.calibration import Calibration, CalibrationPoint, calibrate
+from greedy_core.fit.choice import choose
+from greedy_core.fit.trial import Sample, Trial, hold_out, screenings, try_out
 from greedy_core.screening import Screening
 
 
@@ -15,7 +17,7 @@ def curve(**columns):
     names = ("budget", "recall_at_10", "seconds")
     rows = zip(*(columns[name] for name in names), strict=True)
     points = tuple(
-        Point(budget, recall, 0.01, recall, budget, seconds, seconds / budget, "threshold")
+        CalibrationPoint(budget, recall, 0.01, recall, budget, seconds, seconds / budget, "threshold")
         for budget, recall, seconds in rows
     )
     return Calibration(points, 100, "axes", "threshold")
@@ -103,15 +105,17 @@ def model():
 
 def test_held_out_queries_are_not_fitted():
     users = np.arange(6000, dtype=np.float32).reshape(3000, 2)
-    fitted, held = hold_out(users)
+    fitted, held, separate = hold_out(users)
     assert (len(fitted), len(held)) == (2700, 300)
     assert not {row.tobytes() for row in fitted} & {row.tobytes() for row in held}
-    assert hold_out(users)[1].tobytes() == held.tobytes()
+    assert separate
+    assert hold_out(users).sample.tobytes() == held.tobytes()
 
 
 def test_a_few_queries_are_used_for_both():
     few = np.ones((50, 3), dtype=np.float32)
-    assert all(len(part) == 50 for part in hold_out(few))
+    fitted, sample, separate = hold_out(few)
+    assert (len(fitted), len(sample), separate) == (50, 50, False)
 
 
 def test_the_curve_holds_on_other_queries(model):
@@ -145,34 +149,34 @@ def test_every_point_is_measured(model):
     assert measured.for_vectors is measured
 
 
-def test_users_with_a_route_and_vectors_without_have_curves_of_their_own(model):
+def test_users_with_a_decomposition_and_vectors_without_have_curves_of_their_own(model):
     items, users = model
-    fitted, held = hold_out(users)
+    fitted, held, _ = hold_out(users)
     index = GreedyIndex.build(items, queries=fitted, directions="learned", max_budget=300)
     measured = calibrate(index, held)
     assert measured.screening == "sum of 4 reads"
     assert measured.for_vectors.screening == "sum of 16 reads"
     sample = Sample.of(index, held)
-    for curve, routed in ((measured, True), (measured.for_vectors, False)):
-        recalls = try_out(index, sample, [16, 64], known=routed).recalls.mean(axis=1)
+    for curve, decomposed in ((measured, True), (measured.for_vectors, False)):
+        recalls = try_out(index, sample, [16, 64], known=decomposed).recalls.mean(axis=1)
         assert [curve.recall_at(16), curve.recall_at(64)] == pytest.approx(recalls, abs=1e-4)
     assert Calibration.from_dict(json.loads(json.dumps(measured.to_dict()))) == measured
 
 
-def test_a_route_says_more_than_the_axes_alone(model):
+def test_a_decomposition_says_more_than_the_axes_alone(model):
     items, users = model
-    fitted, held = hold_out(users)
+    fitted, held, _ = hold_out(users)
     index = GreedyIndex.build(items, queries=fitted, directions="learned", max_budget=300)
     index = index.screened_by(Screening("sum", 4, 4))
     sample = Sample.of(index, held)
-    with_route, without = (try_out(index, sample, [16, 32, 64], known=known).mean for known in (True, False))
-    assert with_route > without
+    with_decomposition, without = (try_out(index, sample, [16, 32, 64], known=known).mean for known in (True, False))
+    assert with_decomposition > without
 
 
 def test_auto_keeps_what_the_calibration_finds_best(model):
     items, users = model
     auto = GreedyIndex.build(items, queries=users, directions="auto", max_budget=500)
-    _, held = hold_out(users)
+    held = hold_out(users).sample
     sample = Sample.of(auto, held)
     budgets = [16, 64, 256]
     axes = GreedyIndex.build(items, queries=users, directions="axes", max_budget=500)
@@ -195,21 +199,21 @@ def test_the_choice_is_the_cheapest_that_is_good_enough(model):
     assert chosen.screening.cost == min(screening.cost for screening in good)
 
 
-def test_routes_and_vectors_are_read_as_far_as_each_needs(model):
+def test_decompositions_and_vectors_are_read_as_far_as_each_needs(model):
     items, users = model
     index = GreedyIndex.build(items, queries=users, directions="learned", max_budget=500)
     chosen = choose([index], users[:300])
     assert chosen.screening.variant == "sum"
     sample = Sample.of(index, users[:250])
     goals = {True: (0.90, 0.98), False: (0.85, 0.97)}
-    for routed, reads in ((True, chosen.screening.routed_reads), (False, chosen.screening.reads)):
+    for decomposed, reads in ((True, chosen.screening.decomposed_reads), (False, chosen.screening.reads)):
         good = [
             screening.reads
             for screening in screenings()
             if screening.variant == "sum"
             and (
-                try_out(index.screened_by(screening), sample, [64, 256], known=routed).recalls.mean(axis=1)
-                >= goals[routed]
+                try_out(index.screened_by(screening), sample, [64, 256], known=decomposed).recalls.mean(axis=1)
+                >= goals[decomposed]
             ).all()
         ]
         assert good, "the example is too hard to tell"
@@ -227,7 +231,7 @@ def test_no_more_is_read_than_an_exact_scan_would(n_items, most):
     more = try_out(index.screened_by(Screening("sum", 64, 64)), sample, [64, 256], known=True)
     assert more.mean > try_out(chosen, sample, [64, 256], known=True).mean, "the example is too easy to tell"
     assert chosen.screening.cost <= most
-    assert chosen.screening.routed.cost <= most
+    assert chosen.screening.with_decomposition.cost <= most
 
 
 def test_what_reaches_no_goal_is_compared_by_the_time_it_takes():
@@ -245,8 +249,8 @@ def test_what_reaches_no_goal_is_compared_by_the_time_it_takes():
 
 
 def test_centres_that_nothing_follows_are_not_kept(model, monkeypatch):
-    monkeypatch.setattr("greedy_core.calibration.screenings", lambda: [Screening("threshold")])
-    monkeypatch.setattr("greedy_core.calibration._DEEPEST", Screening("threshold"))
+    monkeypatch.setattr("greedy_core.fit.choice.screenings", lambda: [Screening("threshold")])
+    monkeypatch.setattr("greedy_core.fit.choice._DEEPEST", Screening("threshold"))
     items, users = model
     index = GreedyIndex.build(items, queries=users, directions="learned", max_budget=500)
     chosen = choose([index], users[:300])

@@ -9,7 +9,7 @@ the name, ".writing-" and a number; such a leftover of a crash may be deleted at
 and one rename puts it in place. After that it never changes.
 
 Opening checks everything that could make a reader stumble (the manifest against its own checksum, each file's
-size, header, dtype and shape) and reads no data, so it costs the same for any size. `verify_arrays` also
+size, header, dtype and shape) and reads no data, so it costs the same for any size. `verify_files` also
 reads the data and compares SHA-256 checksums (those of `sha256sum`). No pickle is ever read or written.
 """
 
@@ -18,22 +18,20 @@ from __future__ import annotations
 import contextlib
 import hashlib
 import io
-import json
 import math
 import mmap
 import os
-import re
 import shutil
 import threading
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from greedy_core.embeddings import CACHE_LINE_BYTES, first_line
-from greedy_core.errors import CorruptModelError, FormatVersionError, NotAModelError, StorageError
+from greedy_core.bundle.manifest import ARRAY_NAME, DTYPES, MANIFEST_NAME, StoredFile, manifest_text, read_manifest
+from greedy_core.embeddings import CACHE_LINE_BYTES
+from greedy_core.errors import CorruptModelError, NotAModelError, StorageError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping
@@ -42,39 +40,7 @@ if TYPE_CHECKING:
 
     Progress = Callable[[int, int], None]
 
-FORMAT = "budgetrec-model"
-FORMAT_VERSION = 1
-MANIFEST = "model.json"
-
-# Also keeps a manifest from naming files outside of its directory.
-_ARRAY_NAME = re.compile(r"[a-z0-9_]+(\.[a-z0-9_]+)*")
-_DTYPES = {"|b1", "|i1", "|u1", "<i2", "<u2", "<i4", "<u4", "<i8", "<u8", "<f2", "<f4", "<f8"}
-_CHECKSUM = re.compile(r"[0-9a-f]{64}")
 _CHUNK_BYTES = 1 << 22
-_MAX_MANIFEST_BYTES = 1 << 26
-
-
-class StoredFile(NamedTuple):
-    """What the manifest says about one array: NumPy's dtype string, shape, the file's size and SHA-256."""
-
-    dtype: str
-    shape: tuple[int, ...]
-    bytes: int
-    checksum: str
-
-
-@dataclass(frozen=True)
-class Manifest:
-    """A parsed and checked `model.json`."""
-
-    kind: str
-    files: dict[str, StoredFile]
-    info: dict[str, Any]
-
-    @property
-    def bytes(self) -> int:
-        """The size of all arrays on disk."""
-        return sum(file.bytes for file in self.files.values())
 
 
 class Stored(NamedTuple):
@@ -102,7 +68,7 @@ def write_arrays(
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary.mkdir()
         files = {name: _write_array(temporary, name, array) for name, array in arrays.items()}
-        _write_file(temporary / MANIFEST, [_manifest_text(kind, files, info)])
+        _write_file(temporary / MANIFEST_NAME, [manifest_text(kind, files, info)])
         sync_directory(temporary)
         # A directory replaces no directory with files in it, so a writer that came second fails here.
         temporary.rename(path)
@@ -113,30 +79,6 @@ def write_arrays(
         raise StorageError(f"{path} cannot be written: {reason.strerror or reason}.") from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
-
-
-def read_manifest(path: str | Path) -> Manifest:
-    """Read and check `model.json`. Raises NotAModelError, FormatVersionError or CorruptModelError."""
-    path = Path(path)
-    manifest = path / MANIFEST
-    try:
-        if manifest.stat().st_size > _MAX_MANIFEST_BYTES:
-            raise CorruptModelError(f"{manifest} is larger than any manifest; write the model again.")
-        content = manifest.read_bytes()
-    except (FileNotFoundError, NotADirectoryError):
-        what = "holds no model.json" if path.is_dir() else "is not a directory" if path.exists() else "does not exist"
-        raise NotAModelError(f"{path} {what}; give a directory written by budgetrec.") from None
-    except OSError as reason:
-        if isinstance(reason, StorageError):
-            raise
-        raise StorageError(f"{manifest} cannot be read: {reason.strerror or reason}.") from None
-    try:
-        return _parse_manifest(manifest, json.loads(content))
-    except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as reason:
-        raise CorruptModelError(
-            f"{manifest} is not a valid manifest ({type(reason).__name__}: {first_line(reason)}); "
-            "restore it or write the model again."
-        ) from None
 
 
 def open_arrays(path: str | Path, *, kind: str) -> Stored:
@@ -152,7 +94,7 @@ def open_arrays(path: str | Path, *, kind: str) -> Stored:
     return Stored({name: _map_array(path, name, file) for name, file in manifest.files.items()}, manifest.info)
 
 
-def verify_arrays(path: str | Path, *, progress: Progress | None = None, threads: int | None = None) -> None:
+def verify_files(path: str | Path, *, progress: Progress | None = None, threads: int | None = None) -> None:
     """Check the structure, then read every file and compare its checksum; one thread per file.
 
     `progress` is called with (bytes read, bytes in all), from one thread at a time. Raises CorruptModelError
@@ -174,7 +116,7 @@ def verify_arrays(path: str | Path, *, progress: Progress | None = None, threads
     def check(name: str, file: StoredFile) -> None:
         if _checksum(_file_of(path, name), advance) != file.checksum:
             raise CorruptModelError(
-                f"{_file_of(path, name)} was altered: its checksum is not the one in {MANIFEST}; "
+                f"{_file_of(path, name)} was altered: its checksum is not the one in {MANIFEST_NAME}; "
                 "restore it or write the model again."
             )
 
@@ -199,10 +141,10 @@ def _file_of(path: Path, name: str) -> Path:
 
 
 def _write_array(directory: Path, name: str, array: npt.NDArray[Any]) -> StoredFile:
-    if not _ARRAY_NAME.fullmatch(name):
+    if not ARRAY_NAME.fullmatch(name):
         raise StorageError(f"{name!r} is no name for an array; use lower-case words joined by dots.")
     little = np.asarray(array, dtype=array.dtype.newbyteorder("<"), order="C")
-    if little.dtype.str not in _DTYPES:
+    if little.dtype.str not in DTYPES:
         raise StorageError(f"the array {name} has dtype {array.dtype}, but only plain numbers can be stored.")
     data = little.reshape(-1).view(np.uint8).data
     chunks = [memoryview(_header(little.dtype.str, array.shape))]
@@ -222,61 +164,6 @@ def _write_file(path: Path, chunks: list[Any]) -> str:
     return checksum.hexdigest()
 
 
-def _manifest_text(kind: str, files: Mapping[str, StoredFile], info: Mapping[str, Any]) -> bytes:
-    content: dict[str, Any] = {
-        "format": FORMAT,
-        "format_version": FORMAT_VERSION,
-        "kind": kind,
-        "files": {name: file._asdict() for name, file in files.items()},
-        "info": dict(info),
-    }
-    try:
-        content["checksum"] = _manifest_checksum(content)
-        return json.dumps(content, indent=1, default=_plain, allow_nan=False).encode()
-    except (TypeError, ValueError, RecursionError) as reason:
-        raise StorageError(f"the info of a model must be plain JSON, but it is not: {first_line(reason)}.") from None
-
-
-def _manifest_checksum(content: Mapping[str, Any]) -> str:
-    covered = {key: value for key, value in content.items() if key != "checksum"}
-    text = json.dumps(covered, sort_keys=True, separators=(",", ":"), default=_plain, allow_nan=False)
-    return hashlib.sha256(text.encode()).hexdigest()
-
-
-def _plain(value: object) -> object:
-    """Turn NumPy's scalars into Python's, for JSON."""
-    if isinstance(value, np.generic):
-        return value.item()
-    raise TypeError(f"{type(value).__name__} cannot be written as JSON")
-
-
-def _parse_manifest(manifest: Path, content: Any) -> Manifest:
-    if content["format"] != FORMAT:
-        raise NotAModelError(f"{manifest} is not a manifest of budgetrec; give a directory written by budgetrec.")
-    if content["format_version"] != FORMAT_VERSION:
-        raise FormatVersionError(
-            f"{manifest} has format version {content['format_version']!r}, but this release reads version "
-            f"{FORMAT_VERSION}; build the model again with this release."
-        )
-    if content["checksum"] != _manifest_checksum(content):
-        raise CorruptModelError(f"{manifest} was altered: its checksum does not fit; write the model again.")
-    files = {name: _parse_file(name, file) for name, file in content["files"].items()}
-    if not isinstance(content["kind"], str) or not isinstance(content["info"], dict):
-        raise TypeError("kind must be text and info an object")
-    return Manifest(content["kind"], files, content["info"])
-
-
-def _parse_file(name: str, file: Mapping[str, Any]) -> StoredFile:
-    shape = file["shape"]
-    if not _ARRAY_NAME.fullmatch(name) or file["dtype"] not in _DTYPES or not _CHECKSUM.fullmatch(file["checksum"]):
-        raise ValueError(f"the entry of {name!r} makes no sense")
-    if not isinstance(shape, list) or len(shape) > 32 or any(type(n) is not int or n < 0 for n in shape):
-        raise ValueError(f"the shape of {name!r} makes no sense")
-    if type(file["bytes"]) is not int:
-        raise ValueError(f"the size of {name!r} makes no sense")
-    return StoredFile(file["dtype"], tuple(shape), file["bytes"], file["checksum"])
-
-
 def _map_array(path: Path, name: str, expected: StoredFile) -> npt.NDArray[Any]:
     """Map one file read-only, after comparing its size and header with the manifest."""
     place = _file_of(path, name)
@@ -286,14 +173,14 @@ def _map_array(path: Path, name: str, expected: StoredFile) -> npt.NDArray[Any]:
         if size != expected.bytes:
             word = "cut short" if size < expected.bytes else "too long"
             raise CorruptModelError(
-                f"{place} is {word}: {size} bytes where {MANIFEST} says {expected.bytes}; copy it again."
+                f"{place} is {word}: {size} bytes where {MANIFEST_NAME} says {expected.bytes}; copy it again."
             )
         offset = size - count * dtype.itemsize
         fits = 0 < offset < 1 << 16 and offset % CACHE_LINE_BYTES == 0
         if not fits or not _is_header(file.read(offset), expected):
             raise CorruptModelError(
                 f"{place} does not begin as {expected.dtype} data of shape {expected.shape}, "
-                f"as {MANIFEST} says; write the model again."
+                f"as {MANIFEST_NAME} says; write the model again."
             )
         if count == 0:
             array = np.empty(expected.shape, dtype)

@@ -9,8 +9,9 @@ import pyarrow as pa  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from pyarrow import types
 
-from greedy_core.embeddings import Embeddings, as_embeddings, choose_name, convert_rows, first_line
-from greedy_core.errors import GreedyCoreError, InvalidEmbeddingsError, StorageError
+from greedy_core.embeddings import as_embeddings, convert_rows
+from greedy_core.errors import GreedyCoreError, InvalidEmbeddingsError, StorageError, first_line
+from greedy_core.formats.names import choose_name
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -25,7 +26,7 @@ _ID_COLUMNS = ("id", "item_id", "user_id")
 _BATCH_ROWS = 1 << 14
 
 
-def read_embeddings(path: Path, key: str | None, id_column: str | None) -> Embeddings:
+def read_vectors(path: Path, key: str | None, id_column: str | None) -> tuple[Float32Array, list[str] | None]:
     """Read a list column (`key`, or the only one), or else all numeric columns, and the ids beside them."""
     try:
         with pq.ParquetFile(path, memory_map=True) as table:
@@ -49,7 +50,9 @@ def read_column(path: Path, column: str | None) -> list[str | None]:
     return [None if value is None else str(value) for value in values]
 
 
-def _read_table(path: Path, table: Any, key: str | None, id_column: str | None) -> Embeddings:
+def _read_table(
+    path: Path, table: Any, key: str | None, id_column: str | None
+) -> tuple[Float32Array, list[str] | None]:
     schema = table.schema_arrow
     if id_column is None:
         id_column = next((name for name in _ID_COLUMNS if name in schema.names), None)
@@ -72,7 +75,7 @@ def _read_table(path: Path, table: Any, key: str | None, id_column: str | None) 
         start += len(block)
     if vectors is None:
         raise InvalidEmbeddingsError(f"{path} must have at least one row, but the table is empty.")
-    return Embeddings(as_embeddings(vectors[:start], name=str(path)), ids if id_column is not None else None)
+    return as_embeddings(vectors[:start], name=str(path)), ids if id_column is not None else None
 
 
 def _vector_columns(path: Path, schema: Any, key: str | None, id_column: str | None) -> list[str]:
