@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Annotated, Any, Literal
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, FailFast, Field, StrictInt, StrictStr, model_validator
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, StrictStr, model_validator
 
 from service.http.parameters import LARGEST_BUDGET, LONGEST_DEADLINE_MS
 
@@ -24,6 +24,8 @@ Id = Annotated[str, Field(min_length=1), BeforeValidator(_id_text, json_schema_i
 # Strict: `true` and `"5"` are no numbers; JSON has types.
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Count = Annotated[int, Field(strict=True)]
+# The first wrong element ends the validation: an error for each of a million would take longer than anything else.
+Vector = Annotated[list[Number], Field(fail_fast=True)]
 
 
 class Problem(BaseModel):
@@ -98,7 +100,7 @@ class RecommendRequest(BaseModel):
     )
 
     user_id: Id | None = Field(None, description="A user of the model.")
-    vector: Annotated[list[Number], FailFast()] | None = Field(
+    vector: Vector | None = Field(
         None, min_length=1, max_length=LONGEST_VECTOR, description="A query vector in place of a user."
     )
     budget: Count | None = Field(None, ge=1, le=LARGEST_BUDGET, description="The most inner products to spend.")
@@ -107,7 +109,7 @@ class RecommendRequest(BaseModel):
         None, gt=0, le=LONGEST_DEADLINE_MS, description="Milliseconds the answer may take."
     )
     target_recall: Number | None = Field(None, gt=0, le=1, description="The recall@10 to buy.")
-    exclude: Annotated[list[StrictStr | StrictInt], FailFast()] = Field([], description="Item ids that must not appear.")
+    exclude: list[StrictStr | StrictInt] = Field([], fail_fast=True, description="Item ids that must not appear.")
     exclude_seen: bool | None = Field(
         None, strict=True, description="Leave out what the user has seen; true when the model knows it."
     )
@@ -129,7 +131,7 @@ class BatchRequest(BaseModel):
         },
     )
 
-    requests: Annotated[list[RecommendRequest], FailFast()] = Field(min_length=1)
+    requests: list[RecommendRequest] = Field(min_length=1, fail_fast=True)
 
 
 class BatchAnswer(BaseModel):

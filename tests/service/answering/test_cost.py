@@ -102,6 +102,6 @@ def test_a_calibration_that_cannot_be_used_counts_as_none_and_is_logged(tmp_path
     with capture_logs() as lines:
         model = Model(Bundle.open(tmp_path / "m"), identity="m")
     assert model.calibration is None
-    assert model.law() == CostLaw(DEFAULT_A, DEFAULT_B)
+    assert CostLaw.calibrated(model.calibration) == CostLaw(DEFAULT_A, DEFAULT_B)
     assert [(line["event"], line["version"]) for line in lines] == [("calibration ignored", "m")]
     assert "build the model again" in lines[0]["reason"] or "at least one point" in lines[0]["reason"]
