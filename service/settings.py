@@ -92,7 +92,7 @@ class Settings(BaseSettings):
         100_000, ge=1, le=10**7, description="The most items that all answers of one batch may have together."
     )
     deadline_recall: float = Field(
-        0.99, gt=0, le=1, description="A deadline alone buys no more than this calibrated recall@10 needs."
+        0.99, ge=0.01, le=1, description="A deadline alone buys no more than this calibrated recall@10 needs."
     )
     unknown_user: Literal["popular", "not_found"] = Field("popular", description="What an unknown user gets.")
 

@@ -122,9 +122,13 @@ class Worker:
         answering, metrics = self.answering, self.metrics
         admission = answering.admission
         ticks = 0
+        now = perf_counter()
         while True:
+            due = now + TICK_SECONDS
             await asyncio.sleep(TICK_SECONDS)
             now = perf_counter()
+            # As long as the tick is late, everything else on the loop is.
+            admission.inline.note_wait(max(0.0, now - due))
             self._limits.refill(now)
             metrics.set("budgetrec_ready", 0.0 if self.not_ready_because() else 1.0)
             metrics.set("budgetrec_queued_products", admission.products())

@@ -47,6 +47,7 @@ class Connection(asyncio.Protocol):
         self.question: Question | None = None
         self._limit: KeyLimit | None = None
         self._request_id = b""
+        self._headers: list[tuple[bytes, bytes]] = []
         self._transport: asyncio.Transport | None = None
         self._buffer = b""
         self._handed: _Handed | None = None
@@ -144,7 +145,8 @@ class Connection(asyncio.Protocol):
     def _ask(self, plain: PlainHead) -> bool:
         """Answer a plain question or let it wait for its turn; False if it is not for the short cut after all."""
         front, worker = self._front, self._worker
-        query, headers = plain
+        query, self._headers = plain
+        headers = self._headers
         if front.has_cors and any(name == b"origin" for name, _ in headers):
             return False
         self._request_id = front.ids.of(headers) if headers else front.ids.make()
@@ -160,8 +162,7 @@ class Connection(asyncio.Protocol):
                 # Whoever names a deadline is never refused: there is time for the popular items.
                 question.expire()
         except ApiError as error:
-            worker.note_failure(error, headers)
-            self._answer(error.status, error.body(), error.headers()[1:])
+            self._fail(error)
             return True
         self.question = question
         self._limit = limit
@@ -217,15 +218,18 @@ class Connection(asyncio.Protocol):
         try:
             body = self._worker.answering.answer_inline(question, self._limit)
         except ApiError as error:
-            self._worker.note_failure(error, ())
-            self._answer(error.status, error.body(), error.headers()[1:])
+            self._fail(error)
         except Exception:
             self._worker.log.exception("request failed", route="recommend", request_id=self._request_id.decode())
-            error = errors.internal()
-            self._worker.note_failure(error, ())
-            self._answer(error.status, error.body(), error.headers()[1:])
+            self._fail(errors.internal())
         else:
             self._answer(200, body)
+
+    def _fail(self, error: ApiError) -> None:
+        """Answer a plain question with an error."""
+        self._worker.note_failure(error, self._headers)
+        # The type of the content is in the head that all answers begin with.
+        self._answer(error.status, error.body(), error.headers()[1:])
 
     def _answer(self, status: int, body: bytes, headers: list[tuple[bytes, bytes]] | None = None) -> None:
         """Write a whole answer to a plain question and look for what came behind it."""

@@ -550,12 +550,12 @@ class TestServe:
         monkeypatch.setenv("BUDGETREC_DEFAULT_BUDGET", "many")
         assert "BUDGETREC_DEFAULT_BUDGET" in fails(2, "serve", "--print-settings")
 
-    def test_a_port_in_use_is_one_line(self, fails):
+    def test_a_port_in_use_is_one_line(self, fails, tmp_path):
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
             port = taken.getsockname()[1]
-            assert f"cannot listen on 127.0.0.1:{port}" in fails(1, "serve", "--port", port)
+            assert f"cannot listen on 127.0.0.1:{port}" in fails(1, "serve", "--port", port, "--models", tmp_path)
 
 
 class TestDemo:

