@@ -107,6 +107,8 @@ class OuterLayer:
         call = call_of(scope["path"], scope["method"])
         request_id = self.ids.of(scope["headers"])
         connection = scope.get("state", {}).get(CONNECTION)
+        if connection is not None:
+            self.worker.answering.admission.inline.note_wait(began - connection.arrival)
         extra = [(b"x-request-id", request_id), *self._vary]
         if connection is not None and connection.is_last:
             extra.append((b"connection", b"close"))
