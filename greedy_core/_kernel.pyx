@@ -277,12 +277,15 @@ cdef class Kernel:
         """The decomposition as a float32 vector of a length that this index can have made."""
         cdef cnp.npy_intp spare
         if not is_plain(decomposition, cnp.NPY_FLOAT32):
-            raise InvalidQueryError("a decomposition is a row of what GreedyIndex.decompose returns, and this is something else.")
+            raise InvalidQueryError(
+                "a decomposition is a row of what GreedyIndex.decompose returns, and this is something else."
+            )
         spare = cnp.PyArray_DIM(decomposition, 0) - self.view.n_axes
         if self.view.lists.n_lists == 0 or spare < 0 or spare % 2 or spare // 2 > self.view.centre_lists.n_lists:
             raise InvalidQueryError(
-                f"a decomposition of length {cnp.PyArray_DIM(decomposition, 0)} is not of this index, which has {self.view.n_axes} "
-                f"axes and {self.view.centre_lists.n_lists} centres; ask it for its own with GreedyIndex.decompose."
+                f"a decomposition of length {cnp.PyArray_DIM(decomposition, 0)} is not of this index, which has "
+                f"{self.view.n_axes} axes and {self.view.centre_lists.n_lists} centres; ask it for its own with "
+                "GreedyIndex.decompose."
             )
         if variant != Variant.sum:
             raise InvalidQueryError("a decomposition is for screening by sums; leave it out, or the variant.")
@@ -291,16 +294,20 @@ cdef class Kernel:
     cdef int fill(self, Request* request, const float* query, top_k, budget, cnp.ndarray exclude, Variant variant,
                   cnp.ndarray decomposition) except -1:
         """Make a request of checked arguments. The caller keeps the arrays alive."""
+        cdef const float* weights
+        cdef int64_t n_centres
         request.query = query
         request.decomposition.weights = NULL
         request.decomposition.centres = NULL
         request.decomposition.n_axes = 0
         request.decomposition.n_centres = 0
         if decomposition is not None:
-            request.decomposition.weights = <const float*> cnp.PyArray_DATA(decomposition)
+            weights = <const float*> cnp.PyArray_DATA(decomposition)
+            n_centres = (cnp.PyArray_DIM(decomposition, 0) - self.view.n_axes) // 2
+            request.decomposition.weights = weights
             request.decomposition.n_axes = self.view.n_axes
-            request.decomposition.n_centres = (cnp.PyArray_DIM(decomposition, 0) - self.view.n_axes) // 2
-            request.decomposition.centres = request.decomposition.weights + self.view.n_axes + request.decomposition.n_centres
+            request.decomposition.n_centres = n_centres
+            request.decomposition.centres = weights + self.view.n_axes + n_centres
         request.top_k = positive(top_k, "top_k", InvalidQueryError)
         request.budget = positive(budget, "the budget", InvalidBudgetError)
         request.variant = variant
@@ -374,7 +381,7 @@ cdef class Kernel:
         return ids
 
     def search_batch(self, queries, top_k, budget, exclude, Variant variant, int64_t threads, decompositions):
-        """One search per row of queries. budget: one for all, or one each; exclude, decompositions: None, or one each."""
+        """One search per row of queries. budget: one for all, or one each; the others: None, or one each."""
         cdef const float[:, ::1] rows = as_queries(queries, self.view.n_dims)
         cdef int64_t n = rows.shape[0]
         cdef vector[Request] requests = vector[Request](n)
@@ -387,7 +394,10 @@ cdef class Kernel:
         shape[1] = min(positive(top_k, "top_k", InvalidQueryError), self.view.n_items)
         budgets = one_each(budget, n, "budgets") if hasattr(budget, "__len__") else [budget] * n
         excluded = [None if ids is None else self.positions_of(ids) for ids in one_each(exclude, n, "exclude lists")]
-        followed = [None if decomposition is None else self.decomposition_of(decomposition, variant) for decomposition in one_each(decompositions, n, "decompositions")]
+        followed = [
+            None if row is None else self.decomposition_of(row, variant)
+            for row in one_each(decompositions, n, "decompositions")
+        ]
         for i in range(n):
             self.fill(&requests[i], &rows[i, 0], top_k, budgets[i], excluded[i], variant, followed[i])
         cdef cnp.ndarray ids = cnp.PyArray_EMPTY(2, shape, cnp.NPY_INT32, 0)

@@ -40,7 +40,7 @@ def test_the_answer_is_the_librarys(app, model, user, budget, top_k):
     body = response.json()
     assert list(body) == FIELDS
     query, route, seen = model.user_vector(user), model.user_decomposition(user), model.seen_items(user)
-    expected, result = answer_of(model, query, budget=budget, top_k=top_k, exclude=seen, decomposition=route)
+    expected, result = answer_of(model, query, budget=budget, top_k=top_k, exclude=seen, route=route)
     same_items(body["items"], expected)
     assert (body["user_id"], body["budget"], body["spent"]) == (f"u{user}", budget, result.spent)
     assert body["complete"] is result.complete is False
