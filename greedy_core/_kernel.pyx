@@ -29,12 +29,6 @@ cdef extern from "direction_lists.h" namespace "greedy" nogil:
         const float* values
         int64_t n_lists
         int64_t depth
-    cppclass ListKnots:
-        void assign(const DirectionLists& lists) except +
-
-cdef extern from "level_table.h" namespace "greedy" nogil:
-    cppclass LevelTable:
-        void assign(const DirectionLists& lists, const DirectionLists& centre_lists) except +
 
 cdef extern from "followed_lists.h" namespace "greedy" nogil:
     cppclass Decomposition:
@@ -43,18 +37,12 @@ cdef extern from "followed_lists.h" namespace "greedy" nogil:
         const float* centres
         int64_t n_centres
 
-cdef extern from "list_building.h" namespace "greedy" nogil:
-    void build_list(const float* column, int64_t n_items, float sign, int64_t depth, int32_t* ids,
-                    float* values) except +
-    int64_t first_bad_list(const DirectionLists& lists, int64_t n_items)
-
 cdef extern from "query_scratch.h" namespace "greedy" nogil:
     cppclass TopK:
         size_t size()
     cppclass QueryScratch:
         vector[int32_t] candidates
         TopK top
-    QueryScratch& query_scratch()
 
 cdef extern from "greedy_search.h" namespace "greedy" nogil:
     cpdef enum class Variant "greedy::Variant":
@@ -78,8 +66,6 @@ cdef extern from "greedy_search.h" namespace "greedy" nogil:
         int64_t n_axes
         DirectionLists lists
         DirectionLists centre_lists
-        ListKnots knots
-        LevelTable levels
         int64_t reads
         int64_t decomposed_reads
     cppclass Request:
@@ -95,8 +81,6 @@ cdef extern from "greedy_search.h" namespace "greedy" nogil:
         int64_t spent
         int64_t entries_read
         cbool complete
-    Outcome search(QueryScratch& scratch, const IndexView& index, const Request& request) except +
-    Outcome screen(QueryScratch& scratch, const IndexView& index, const Request& request, cbool ordered) except +
 
 cdef extern from "batch_search.h" namespace "greedy" nogil:
     cppclass BatchOutput:
@@ -105,9 +89,18 @@ cdef extern from "batch_search.h" namespace "greedy" nogil:
         int64_t* counts
         Outcome* outcomes
         int64_t width
+
+cdef extern from "entry_points.h" namespace "greedy::entry" nogil:
+    void prepare(IndexView& index) except +
+    int64_t first_bad_list(const DirectionLists& lists, int64_t n_items)
+    void build_list(const float* column, int64_t n_items, float sign, int64_t depth, int32_t* ids,
+                    float* values) except +
+    Outcome search(QueryScratch& scratch, const IndexView& index, const Request& request) except +
+    Outcome screen(QueryScratch& scratch, const IndexView& index, const Request& request, cbool ordered) except +
     int64_t copy_results(QueryScratch& scratch, int32_t* ids, float* scores)
     void search_batch(const IndexView& index, const Request* requests, int64_t n, int64_t n_threads,
                       const BatchOutput& output) except +
+    QueryScratch& scratch_of_this_thread()
 
 
 # ---- instruction sets --------------------------------------------------------------------------------------------
@@ -235,8 +228,7 @@ cdef class Kernel:
             self.view.centre_lists = self.lists_of(centre_ids, centre_values)
         self.view.reads = reads
         self.view.decomposed_reads = decomposed_reads
-        self.view.knots.assign(self.view.lists)
-        self.view.levels.assign(self.view.lists, self.view.centre_lists)
+        prepare(self.view)
 
     cdef DirectionLists lists_of(self, const int32_t[:, ::1] ids, const float[:, ::1] values):
         cdef DirectionLists lists
@@ -345,7 +337,7 @@ cdef class Kernel:
         """One search."""
         cdef Request request
         cdef Outcome outcome
-        cdef QueryScratch* scratch = &query_scratch()
+        cdef QueryScratch* scratch = &scratch_of_this_thread()
         cdef cnp.npy_intp n
         cdef cnp.ndarray w = self.vector_of(query)
         cdef cnp.ndarray excluded = None if exclude is None else self.positions_of(exclude)
@@ -364,7 +356,7 @@ cdef class Kernel:
         """The candidates, in the greedy order if asked."""
         cdef Request request
         cdef Outcome outcome
-        cdef QueryScratch* scratch = &query_scratch()
+        cdef QueryScratch* scratch = &scratch_of_this_thread()
         cdef cnp.npy_intp n, i
         cdef cnp.ndarray w = self.vector_of(query)
         cdef cnp.ndarray excluded = None if exclude is None else self.positions_of(exclude)
