@@ -46,10 +46,9 @@ class ModelLoader:
         began = time.perf_counter()
         try:
             bundle = Bundle.open(path)
-            identity = bundle.fingerprint()
-            if self._settings.verify and identity not in verified:
+            model = Model(bundle)
+            if self._settings.verify and model.fingerprint not in verified:
                 bundle.verify()
-            model = Model(bundle, identity=identity)
             self._warm_up(model, lately)
         except (GreedyCoreError, OSError, ValueError) as error:
             raise RefusedError(str(error)) from error
