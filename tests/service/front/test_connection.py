@@ -93,7 +93,8 @@ def test_a_raw_hash_means_the_same_on_both_ways(model, tmp_path, lane):
 def test_a_chunked_body(running):
     with RawConnection(running.port) as raw:
         raw.send(
-            b"POST /recommend HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n"
+            b"POST /recommend HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            b"Transfer-Encoding: chunked\r\n\r\n"
         )
         for part in (b'{"user_id"', b': "u9"}'):
             raw.send(b"%x\r\n%b\r\n" % (len(part), part))

@@ -74,7 +74,7 @@ VALUES = st.one_of(
             b"\t padded \t",
             b"websocket",
         ]
-    ),  # fmt: skip
+    ),
     st.binary(max_size=12),
 )
 LINES = st.tuples(st.sampled_from(NAMES), st.sampled_from([b": ", b":", b" : ", b":\t"]), VALUES).map(b"".join)
@@ -109,7 +109,8 @@ def test_what_is_plain_is_read_as_httptools_reads_it(head):
 @given(st.data())
 def test_a_byte_more_or_less(data):
     head = bytearray(
-        b"GET /recommend?user_id=42&budget=64 HTTP/1.1\r\nHost: x\r\nX-Request-ID: mine\r\nConnection: keep-alive\r\n\r\n"
+        b"GET /recommend?user_id=42&budget=64 HTTP/1.1\r\nHost: x\r\nX-Request-ID: mine\r\n"
+        b"Connection: keep-alive\r\n\r\n"
     )
     for _ in range(data.draw(st.integers(1, 3))):
         position = data.draw(st.integers(0, len(head) - 1))
