@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 NATIVE := setup.py greedy_core/_kernel.pyx $(wildcard greedy_core/native/*)
 
-.PHONY: help serve test lint bench peers paper httpbench loadtest sanitize wheel-test clean
+.PHONY: help serve test lint bench peers paper httpbench loadtest sanitize race fuzz wheel-test clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -41,6 +41,12 @@ loadtest: $(VENV)/dev.stamp  ## the service and a fleet under load; writes a rep
 
 sanitize: $(VENV)/test.stamp  ## the core's tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	sh .ci/sanitize $(BIN)/python
+
+race:  ## searches from many threads under ThreadSanitizer
+	sh .ci/race
+
+fuzz:  ## random arrays through the kernels, for a minute or ARGS="SECONDS SEED"
+	sh .ci/fuzz $(ARGS)
 
 wheel-test: $(VENV)/test.stamp  ## build a wheel and run the core's tests against it, outside of the tree
 	sh .ci/wheel-test $(BIN)/python

@@ -203,6 +203,8 @@ class Bundle:
             raise CorruptModelError(f"it has {len(self._titles)} titles for {self.n_items} items; build it again.")
         if self._vectors is None and (self._known is not None or self._decompositions is not None):
             raise CorruptModelError("users.vectors is missing; copy the model again.")
+        if self._decompositions is not None and not self.index.uses_decompositions:
+            raise CorruptModelError("it has users.routes, which its way of screening does not use; build it again.")
         if self._vectors is not None:
             _check_array("users.vectors", self._vectors, np.float32, (self.n_users, self.n_dims))
         if self._decompositions is not None:
