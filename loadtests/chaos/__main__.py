@@ -91,7 +91,7 @@ def show(console: Console, names: list[str], amounts: Amounts, directory: Path, 
 
 
 def table(trials: Sequence[Trial]) -> Table:
-    """What was done, how many, how long, faults found."""
+    """Show what was done, how many, how long, and the faults found."""
     grid = Table(title="What was done to the service, and what it made of it", title_justify="left")
     grid.add_column("part", no_wrap=True)
     grid.add_column("what was done")

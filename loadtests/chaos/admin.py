@@ -34,11 +34,17 @@ STRANGERS = {
     "Via": "Host: 127.0.0.1:{port}\r\nVia: 1.1 proxy",
     "Sec-Fetch-Site": "Host: 127.0.0.1:{port}\r\nSec-Fetch-Site: cross-site\r\nOrigin: https://evil.example",
 }
-FRIENDS = ("Host: 127.0.0.1:{port}", "Host: 127.0.0.1", "Host: localhost:{port}", "Host: LOCALHOST", "Host: [::1]:{port}")
+FRIENDS = (
+    "Host: 127.0.0.1:{port}",
+    "Host: 127.0.0.1",
+    "Host: localhost:{port}",
+    "Host: LOCALHOST",
+    "Host: [::1]:{port}",
+)
 
 
 def run(trial: Trial) -> None:
-    folder = models.small(trial.directory / "models", "v1", "v2")
+    folder = models.small(trial, "models", "v1", "v2")
     succeed("promote", "v2", "--models", folder)
     trial.step("strangers without a key")
     with Service(trial, folder) as service:

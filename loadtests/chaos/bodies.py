@@ -47,7 +47,10 @@ SHAPES: dict[str, tuple[str, Callable[[int], bytes]]] = {
     "batch of nulls": (BATCH, repeated(b'{"requests":[null', b",null", b"]}")),
     "batch of numbers": (BATCH, repeated(b'{"requests":[1', b",1", b"]}")),
     "batch of unknown names": (BATCH, repeated(b'{"requests":[{"a":1}', b',{"a":1}', b"]}")),
-    "batch of bad budgets": (BATCH, repeated(b'{"requests":[{"user_id":"1","budget":0}', b',{"user_id":"1","budget":0}', b"]}")),
+    "batch of bad budgets": (
+        BATCH,
+        repeated(b'{"requests":[{"user_id":"1","budget":0}', b',{"user_id":"1","budget":0}', b"]}"),
+    ),
     "too large a batch": (BATCH, repeated(b'{"requests":[{"user_id":"1"}', b',{"user_id":"1"}', b"]}")),
     "batch of batches": (BATCH, repeated(b'{"requests":[{"requests":[]}', b',{"requests":[]}', b"]}")),
     "exclude of objects": (RECOMMEND, repeated(b'{"user_id":"1","exclude":[{}', b",{}", b"]}")),
@@ -77,7 +80,7 @@ SHAPES: dict[str, tuple[str, Callable[[int], bytes]]] = {
 
 
 def run(trial: Trial) -> None:
-    folder = models.small(trial.directory / "models", "v1")
+    folder = models.small(trial, "models", "v1")
     worst: dict[str, tuple[float, str]] = {}
     for megabytes in trial.amounts.body_megabytes:
         size = megabytes * _MEGABYTE - 64
@@ -92,7 +95,9 @@ def run(trial: Trial) -> None:
                         service.deaths_expected = True
                         service.running.kill()
                         break
-        trial.check(not left, "bodies were left out for want of time", f"{len(left)} of {megabytes} MiB: {', '.join(left)}")
+        trial.check(
+            not left, "bodies were left out for want of time", f"{len(left)} of {megabytes} MiB: {', '.join(left)}"
+        )
     for what, (_, summary) in worst.items():
         trial.figure(f"{what}: {summary}")
 

@@ -66,11 +66,13 @@ def replace(path: Path, content: bytes) -> None:
 
 def recompute_checksums(place: Path) -> None:
     """Make the manifest agree with what lies there, as a careless tool or an attacker would."""
+    if not _is_plain(place / MANIFEST):
+        return  # a device may never end, and a FIFO never begin
     try:
         content = json.loads((place / MANIFEST).read_bytes())
         for name, entry in content["files"].items():
             path = place / f"{name}.npy"
-            if path.is_file() and not path.is_symlink():
+            if _is_plain(path):
                 data = path.read_bytes()
                 entry["checksum"], entry["bytes"] = hashlib.sha256(data).hexdigest(), len(data)
         content.pop("checksum", None)
@@ -79,6 +81,10 @@ def recompute_checksums(place: Path) -> None:
     except (ValueError, KeyError, TypeError, AttributeError, OSError):
         return  # the damage went so deep that there is nothing to agree with
     replace(place / MANIFEST, json.dumps(content, indent=1).encode())
+
+
+def _is_plain(path: Path) -> bool:
+    return path.is_file() and not path.is_symlink()
 
 
 def _cut(rng: random.Random, name: str, _: list[str]) -> Damage:
@@ -93,7 +99,9 @@ def _cut(rng: random.Random, name: str, _: list[str]) -> Damage:
 
 def _grow(rng: random.Random, name: str, _: list[str]) -> Damage:
     more = rng.randbytes(rng.choice((1, 64, 4096)))
-    return Damage(f"{name} longer by {len(more)}", lambda place: replace(place / name, (place / name).read_bytes() + more))
+    return Damage(
+        f"{name} longer by {len(more)}", lambda place: replace(place / name, (place / name).read_bytes() + more)
+    )
 
 
 def _flip(rng: random.Random, name: str, _: list[str]) -> Damage:

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 import re
+import resource
 import shutil
 import subprocess
 import time
+from contextlib import contextmanager
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -17,18 +19,37 @@ from loadtests.chaos.serving import Service, budgetrec
 from loadtests.chaos.wire import BrokenAnswerError
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
     from pathlib import Path
 
     from loadtests.chaos.trial import Trial
 
 _PATIENCE = 10.0
+_ADDRESS_SPACE = 3 << 30
 _VERSION = re.compile(rb'"model":"[^"]*"')
 # Every so many bundles one goes the operator's way, by the command line.
 _BY_HAND = 20
 
 
 def run(trial: Trial) -> None:
-    folder = models.small(trial.directory / "models", "good")
+    folder = models.small(trial, "models", "v1")
+    with little_memory():
+        offer_all(trial, folder)
+
+
+@contextmanager
+def little_memory() -> Iterator[None]:
+    """Bound the address space of what is started inside: a file that never ends must not fill the machine's memory."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_AS)
+    resource.setrlimit(resource.RLIMIT_AS, (_ADDRESS_SPACE, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_AS, (soft, hard))
+
+
+def offer_all(trial: Trial, folder: Path) -> None:
+    """Offer one damaged bundle after the other."""
     left, outcomes = trial.amounts.bundles, {"refused": 0, "served": 0}
     while left > 0 and not trial.out_of_time():
         with Service(trial, folder, poll_seconds=0.05) as service:
@@ -42,18 +63,20 @@ def run(trial: Trial) -> None:
                     service.deaths_expected = True
                     service.running.kill()
                     break
-    trial.figure(f"{outcomes['refused']} refused, {outcomes['served']} served with the same answers or as another sound model")
+    trial.figure(
+        f"{outcomes['refused']} refused, {outcomes['served']} served with the same answers or as another sound model"
+    )
 
 
 def offer(
     trial: Trial, service: Service, folder: Path, right: list[bytes], outcomes: dict[str, int], *, by_hand: bool
 ) -> bool:
     """Offer one damaged bundle; False if the service cannot be used any more."""
-    damage = draw(trial.rng, folder / "good")
+    damage = draw(trial.rng, folder / "v1")
     place = folder / "damaged"
     workers = service.workers()
     trial.did("bundles")
-    damage.make(folder / "good", place)
+    damage.make(folder / "v1", place)
     try:
         status, reason = promote(service, folder) if by_hand else reload(service, "damaged")
         if not trial.check(status is not None, "a damaged bundle hangs the service", f"{damage.name}: {reason}"):
@@ -63,7 +86,7 @@ def offer(
             same = everything(service) == right or damage.sound
             trial.check(same, "a damaged bundle is served with other answers", damage.name)
             outcomes["served"] += same
-            back, why = reload(service, "good")
+            back, why = reload(service, "v1")
             if not trial.check(back == 200, "there is no way back from a damaged bundle", f"{damage.name}: {why}"):
                 return False
         else:
@@ -100,15 +123,17 @@ def promote(service: Service, folder: Path) -> tuple[int | None, str]:
             return None, "not ready after a promotion"
         time.sleep(0.2)
     status, reason = reload(service, "damaged")
-    budgetrec("promote", "good", "--models", folder)
+    budgetrec("promote", "v1", "--models", folder)
     return status, reason
 
 
 def everything(service: Service) -> list[bytes]:
     """Return answers to questions that touch every array of a bundle, but for time and version."""
-    answers = [service.ask("/recommend/batch", method="POST", body=_questions(), timeout=_PATIENCE)]
-    for target in ("/similar?item_id=5&budget=64", "/similar?item_id=999&budget=16", "/recommend?user_id=nobody"):
-        answers.append(service.ask(target, timeout=_PATIENCE))
+    targets = ("/similar?item_id=5&budget=64", "/similar?item_id=999&budget=16", "/recommend?user_id=nobody")
+    answers = [
+        service.ask("/recommend/batch", method="POST", body=_questions(), timeout=_PATIENCE),
+        *(service.ask(target, timeout=_PATIENCE) for target in targets),
+    ]
     return [_plain(answer.body) for answer in answers]
 
 
@@ -120,4 +145,3 @@ def _questions() -> dict[str, object]:
 
 def _plain(body: bytes) -> bytes:
     return _VERSION.sub(b"", timeless(body))
-

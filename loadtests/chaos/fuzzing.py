@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import json
 import time
 from typing import TYPE_CHECKING
@@ -25,7 +26,7 @@ _PATIENCE = 3.0
 
 
 def run(trial: Trial) -> None:
-    folder = models.small(trial.directory / "models", "v1")
+    folder = models.small(trial, "models", "v1")
     with Service(trial, folder) as service:
         oracle = Oracle()
         oracle.learn(service.port, TARGETS)
@@ -99,7 +100,7 @@ class Fuzzer:
             if self.rng.random() < 0.2 and len(raw) < 20_000:
                 places = sorted(self.rng.randrange(len(raw)) for _ in range(self.rng.randint(1, 5)))
                 edges = [0, *places, len(raw)]
-                pieces = [raw[start:end] for start, end in zip(edges, edges[1:], strict=False)]
+                pieces = [raw[start:end] for start, end in itertools.pairwise(edges)]
                 self.converse(batch, pieces=pieces, how="in a pipeline, in pieces", pause=0.0005)
             else:
                 self.converse(batch, how="in a pipeline" if len(batch) > 1 else "alone")
@@ -110,7 +111,9 @@ class Fuzzer:
         for number in range(count):
             if self.trial.out_of_time(0.95):
                 break
-            raw = mutated(self.rng, b"".join(well_formed(self.rng, self._next()).raw for _ in range(self.rng.randint(1, 3))))
+            raw = mutated(
+                self.rng, b"".join(well_formed(self.rng, self._next()).raw for _ in range(self.rng.randint(1, 3)))
+            )
             self.refused("mutated", [raw], must_refuse=False)
             if number % 50 == 0:
                 self.still_serves("mutated bytes")
@@ -220,7 +223,9 @@ class Fuzzer:
         try:
             answer = wire.final()
             if answer is not None:
-                self.trial.check(400 <= answer.status < 500, "garbage is answered as if it were none", f"{how}: {answer}")
+                self.trial.check(
+                    400 <= answer.status < 500, "garbage is answered as if it were none", f"{how}: {answer}"
+                )
         except TimeoutError:
             self.trial.check(False, "garbage behind a request leaves the connection open", how)
         except BrokenAnswerError as error:

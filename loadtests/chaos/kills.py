@@ -6,11 +6,11 @@ import socket
 import subprocess
 import threading
 import time
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Self
 
 from loadtests.chaos import models
 from loadtests.chaos.oracle import Oracle, target
-from loadtests.chaos.serving import Service, budgetrec, is_alive, kill, succeed, waited
+from loadtests.chaos.serving import Service, budgetrec, is_alive, kill, spoken, succeed, waited
 from loadtests.http.fleet import need_command
 
 if TYPE_CHECKING:
@@ -23,7 +23,7 @@ _WORKER_BACK, _GONE = 5.0, 5.0
 
 
 def run(trial: Trial) -> None:
-    folder = models.small(trial.directory / "models", "v1", "v2")
+    folder = models.small(trial, "models", "v1", "v2")
     oracle = Oracle.of(trial, folder, ("v1", "v2"), _TARGETS)
     trial.step("a worker, while it serves")
     worker_while_serving(trial, folder, oracle)
@@ -31,6 +31,8 @@ def run(trial: Trial) -> None:
     worker_while_swapping(trial, folder, oracle)
     trial.step("the supervisor")
     supervisor(trial, folder)
+    trial.step("SIGTERM at the very beginning")
+    stopped_at_once(trial, folder)
     trial.step("a build")
     build(trial)
     trial.step("a promotion")
@@ -64,7 +66,7 @@ class Callers:
                 if complaint:
                     self.wrong.append(complaint)
 
-    def __enter__(self) -> Callers:
+    def __enter__(self) -> Self:
         for thread in self._threads:
             thread.start()
         return self
@@ -92,13 +94,17 @@ def worker_while_serving(trial: Trial, folder: Path, oracle: Oracle) -> None:
                 kill(victim)
                 trial.did("workers killed")
                 seconds = waited(
-                    lambda victim=victim: victim not in service.workers() and len(service.workers()) == 2 and service.is_ready(),
+                    lambda victim=victim: (
+                        victim not in service.workers() and len(service.workers()) == 2 and service.is_ready()
+                    ),
                     _WORKER_BACK + 5,
                 )
                 took.append(seconds or 99.0)
                 trial.check(took[-1] <= _WORKER_BACK, "a killed worker is not replaced in time", f"{seconds} s")
         callers.judge(trial, "when a worker is killed")
-        trial.figure(f"a killed worker was replaced and ready after {max(took):.2f} s at most; {callers.broken} calls broke")
+        trial.figure(
+            f"a killed worker was replaced and ready after {max(took):.2f} s at most; {callers.broken} calls broke"
+        )
 
 
 def worker_while_swapping(trial: Trial, folder: Path, oracle: Oracle) -> None:
@@ -118,7 +124,9 @@ def worker_while_swapping(trial: Trial, folder: Path, oracle: Oracle) -> None:
                 kill(trial.rng.choice(service.workers()))
                 trial.did("workers killed")
                 swap.join()
-                agreed = waited(lambda: len(service.workers()) == 2 and service.is_ready() and len(service.versions()) == 1, 10)
+                agreed = waited(
+                    lambda: len(service.workers()) == 2 and service.is_ready() and len(service.versions()) == 1, 10
+                )
                 trial.check(agreed is not None, "workers disagree after a kill during a swap", service.versions())
                 # Whether the swap came through is open; which version is served must be the one that `current` names.
                 named = (folder / "current").readlink().name
@@ -145,7 +153,7 @@ def supervisor(trial: Trial, folder: Path) -> None:
             gone = waited(lambda workers=workers: not any(map(is_alive, workers)), _GONE + 5)
             trial.check(gone is not None and gone <= _GONE, "workers outlive their supervisor", f"{gone} s, {moment}")
             trial.check(is_free(service.port), "the port is not free after a kill of the supervisor", service.port)
-            trial.figure(f"workers were gone {gone if gone is not None else 99:.2f} s after their supervisor was killed, {moment}")
+            trial.figure(f"the supervisor killed, {moment}: its workers gone {spoken(gone)}")
         finally:
             service.running.kill()
         before = service.leftovers()
@@ -153,6 +161,19 @@ def supervisor(trial: Trial, folder: Path) -> None:
             trial.check(again.versions(4) <= {"v1", "v2"}, "after a kill of the supervisor nothing is served")
         after = [name for name in service.leftovers() if name in before]
         trial.check(not after, "run directories of a killed supervisor stay for ever", after)
+
+
+def stopped_at_once(trial: Trial, folder: Path) -> None:
+    """SIGTERM as soon as the service says that it serves: it ends cleanly, whatever it was about to do."""
+    for _ in range(4 * trial.amounts.kills):
+        service = Service(trial, folder, workers=2, ready=False)
+        try:
+            status = service.stop()
+            trial.did("early stops")
+            trial.check(status == 0, "SIGTERM at the very beginning is no clean end", f"status {status}")
+            trial.check(not service.leftovers(), "an early SIGTERM leaves run directories behind", service.leftovers())
+        finally:
+            service.running.kill()
 
 
 def is_free(port: int) -> bool:
@@ -193,11 +214,15 @@ def build(trial: Trial) -> None:
         for version in folder.iterdir():
             if version.is_dir() and not version.is_symlink() and not version.name.startswith("."):
                 done = budgetrec("verify", version)
-                trial.check(done.returncode == 0, "a killed build leaves a half-made version", f"{version.name}: {done.stderr}")
+                trial.check(
+                    done.returncode == 0, "a killed build leaves a half-made version", f"{version.name}: {done.stderr}"
+                )
     succeed(*command, "last")
     rubbish = [path.name for path in folder.iterdir() if path.name.startswith(".")]
     trial.check(not rubbish, "what killed builds left behind stays for ever", f"{len(rubbish)}: {rubbish[:3]}")
-    trial.figure(f"a build takes {whole:.1f} s; {3 * trial.amounts.kills - finished} were killed, {finished} were done before")
+    trial.figure(
+        f"a build takes {whole:.1f} s; {3 * trial.amounts.kills - finished} were killed, {finished} were done before"
+    )
 
 
 def promotion(trial: Trial, folder: Path) -> None:

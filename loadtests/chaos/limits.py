@@ -28,7 +28,7 @@ _GRACE = 0.3
 
 
 def run(trial: Trial) -> None:
-    folder = models.small(trial.directory / "models", "v1")
+    folder = models.small(trial, "models", "v1")
     for what, measure in (("one connection", one_connection), ("many connections", many_connections)):
         trial.step(f"a limit over {what}")
         with limited(trial, folder) as service:
@@ -74,7 +74,7 @@ def one_connection(service: Service, seconds: float) -> int:
 
 
 def many_connections(service: Service, seconds: float) -> int:
-    """The same on eight connections, so that every worker has some, and on fresh ones."""
+    """Do the same on eight connections, so that every worker has some, and on fresh ones."""
     spent, lock = 0, threading.Lock()
 
     def ask() -> None:
@@ -126,11 +126,18 @@ def batches(trial: Trial, service: Service) -> None:
             waits += told
             time.sleep(min(told, 5.0) + _GRACE)
     took = time.monotonic() - began
-    trial.figure(f"{through} batches of 10 x 256 in {took:.1f} s, {products / took:,.0f} products a second, told to wait {waits:.0f} s")
+    trial.figure(
+        f"{through} batches of 10 x 256 in {took:.1f} s, {products / took:,.0f} products a second, "
+        f"told to wait {waits:.0f} s"
+    )
     trial.check(through > 0, "a batch with a limited key never gets through")
     # The first second's worth is there from the beginning.
     trial.check(products <= RATE * (took + 1) * (1 + _WITHIN), "batches pass the limit", f"{products} in {took:.1f} s")
-    trial.check(through == 0 or products >= 0.5 * RATE * took, "batches get far less than the limit", f"{products} in {took:.1f} s")
+    trial.check(
+        through == 0 or products >= 0.5 * RATE * took,
+        "batches get far less than the limit",
+        f"{products} in {took:.1f} s",
+    )
 
 
 def retry_after(trial: Trial, service: Service) -> None:
@@ -144,7 +151,9 @@ def retry_after(trial: Trial, service: Service) -> None:
         if not trial.check(answer is not None and answer.status == 429, "a limit never bites") or answer is None:
             return
         told = answer.header("retry-after")
-        if not trial.check(told is not None and told.isdigit() and int(told) >= 1, "a 429 without a proper Retry-After", told):
+        if not trial.check(
+            told is not None and told.isdigit() and int(told) >= 1, "a 429 without a proper Retry-After", told
+        ):
             return
         time.sleep(int(told or 1) + _GRACE)
         statuses = [service.ask("/recommend?user_id=1&budget=16", headers=_HEADERS).status for _ in range(4)]

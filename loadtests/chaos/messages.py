@@ -51,7 +51,9 @@ def plain(rng: random.Random, request_id: str, *headers: str, kind: str = "plain
 
 def _get(asked: str, request_id: str, *headers: str, version: str = "1.1", method: str = "GET") -> bytes:
     lines = ["Host: 127.0.0.1", f"X-Request-ID: {request_id}", *headers]
-    return f"{method} {asked} HTTP/{version}\r\n{''.join(line + chr(13) + chr(10) for line in lines)}\r\n".encode("latin-1")
+    return f"{method} {asked} HTTP/{version}\r\n{''.join(line + chr(13) + chr(10) for line in lines)}\r\n".encode(
+        "latin-1"
+    )
 
 
 def _with_header(*choices: str, kind: str, **rules: object) -> Callable[[random.Random, str], Message]:
@@ -103,7 +105,13 @@ def _chunked(rng: random.Random, request_id: str) -> Message:
     raw = f"{head}Transfer-Encoding: {rng.choice(('chunked', 'Chunked'))}\r\n\r\n".encode()
     while body:
         piece, body = body[: (size := rng.randint(1, 40))], body[size:]
-        raw += f"{len(piece):{rng.choice('xX')}}".encode() + rng.choice((b"", b";a=b", b';q="x"')) + b"\r\n" + piece + b"\r\n"
+        raw += (
+            f"{len(piece):{rng.choice('xX')}}".encode()
+            + rng.choice((b"", b";a=b", b';q="x"'))
+            + b"\r\n"
+            + piece
+            + b"\r\n"
+        )
     trailers = rng.choice((b"", b"X-Trailer: t\r\n", b"X-Request-ID: of-a-trailer\r\nX-Priority: nobody\r\n"))
     return Message("chunked", raw + b"0\r\n" + trailers + b"\r\n", request_id, asked)
 
@@ -115,7 +123,9 @@ def _json_question(rng: random.Random) -> tuple[str, bytes]:
 
 def _get_with_body(rng: random.Random, request_id: str) -> Message:
     made = plain(rng, request_id, "Content-Length: 5")
-    return Message("GET with a body", made.raw + rng.choice((b"hello", b"GET /", b"\r\n\r\n\r")), request_id, made.asked)
+    return Message(
+        "GET with a body", made.raw + rng.choice((b"hello", b"GET /", b"\r\n\r\n\r")), request_id, made.asked
+    )
 
 
 def _head(rng: random.Random, request_id: str) -> Message:
@@ -135,7 +145,9 @@ def _options_star(rng: random.Random, request_id: str) -> Message:
 
 
 def _wrong_question(rng: random.Random, request_id: str) -> Message:
-    asked = rng.choice(("/recommend?user_id=", "/recommend?user_id=1&budget=0", "/recommend?user_id=%FF", "/recommend?"))
+    asked = rng.choice(
+        ("/recommend?user_id=", "/recommend?user_id=1&budget=0", "/recommend?user_id=%FF", "/recommend?")
+    )
     return Message("wrong question", _get(asked, request_id), request_id, statuses=frozenset({422}))
 
 
@@ -151,7 +163,9 @@ def _fragment(rng: random.Random, request_id: str) -> Message:
 
 def _absolute(rng: random.Random, request_id: str) -> Message:
     asked = rng.choice(TARGETS)
-    return Message("absolute form", _get("http://127.0.0.1" + asked, request_id), request_id, asked, _SUCCESS | {400, 404})
+    return Message(
+        "absolute form", _get("http://127.0.0.1" + asked, request_id), request_id, asked, _SUCCESS | {400, 404}
+    )
 
 
 def _old_keep_alive(rng: random.Random, request_id: str) -> Message:
@@ -161,7 +175,13 @@ def _old_keep_alive(rng: random.Random, request_id: str) -> Message:
 
 
 def _upgrade(rng: random.Random, request_id: str) -> Message:
-    made = plain(rng, request_id, "Connection: Upgrade, HTTP2-Settings", "Upgrade: h2c", "HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA")
+    made = plain(
+        rng,
+        request_id,
+        "Connection: Upgrade, HTTP2-Settings",
+        "Upgrade: h2c",
+        "HTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA",
+    )
     return Message("Upgrade: h2c", made.raw, request_id, made.asked, may_close=True)
 
 
@@ -259,7 +279,9 @@ def mutated(rng: random.Random, raw: bytes) -> bytes:
             case 3:
                 data[place:place] = rng.choice((b"\r\n", b"\n", b"\0", b" ", b":", b"\r\n\r\n", b"\xff", b"%00", b"#"))
             case 4:
-                data[place:place] = rng.choice((b"Content-Length: 7\r\n", b"Transfer-Encoding: chunked\r\n", b"Host: y\r\n"))
+                data[place:place] = rng.choice(
+                    (b"Content-Length: 7\r\n", b"Transfer-Encoding: chunked\r\n", b"Host: y\r\n")
+                )
             case 5:
                 del data[place:]
     return bytes(data)

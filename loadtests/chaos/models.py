@@ -1,7 +1,8 @@
-"""Made-up models, built by the command line from vectors on disk."""
+"""Made-up models, built by the command line from vectors on disk, each once for all parts of a run."""
 
 from __future__ import annotations
 
+import shutil
 from typing import TYPE_CHECKING
 
 import numpy as np
@@ -11,26 +12,42 @@ from loadtests.chaos.serving import succeed
 if TYPE_CHECKING:
     from pathlib import Path
 
+    from loadtests.chaos.trial import Trial
+
 N_ITEMS, N_USERS, N_DIMS = 1_000, 100, 16
 LARGE_ITEMS, LARGE_DIMS = 60_000, 64
+VERSIONS = ("v1", "v2", "v3")
 
 
-def small(folder: Path, *versions: str) -> Path:
-    """Make a models folder with these versions, each with answers of its own; the first is current. A second each."""
-    for seed, version in enumerate(versions):
-        items, users = vectors(folder.parent, seed, N_ITEMS, N_USERS, N_DIMS)
-        succeed("build", "--items", items, "--users", users, "--models", folder, "--version", version)
+def small(trial: Trial, name: str, *versions: str) -> Path:
+    """Make a models folder with some of VERSIONS, each with answers of its own; the first is current."""
+    folder = trial.directory / name
+    for version in versions:
+        shutil.copytree(_stock(trial) / version, folder / version)
     succeed("promote", versions[0], "--models", folder)
     return folder
 
 
-def large(folder: Path) -> Path:
+def _stock(trial: Trial) -> Path:
+    stock = trial.directory.parent / "stock"
+    if not stock.exists():
+        made = stock.with_name(f"stock-of-{trial.name}")
+        for seed, version in enumerate(VERSIONS):
+            items, users = vectors(trial.directory, seed, N_ITEMS, N_USERS, N_DIMS)
+            succeed("build", "--items", items, "--users", users, "--models", made, "--version", version)
+        made.rename(stock)
+    return stock
+
+
+def large(trial: Trial) -> Path:
     """Make a models folder with one version in which a search of 40,000 products takes milliseconds."""
-    items, users = vectors(folder.parent, 0, LARGE_ITEMS, N_USERS, LARGE_DIMS)
-    succeed(
-        *("build", "--items", items, "--users", users, "--models", folder, "--version", "large"),
-        *("--directions", "axes", "--no-calibrate", "--promote"),
-    )
+    folder = trial.directory.parent / "large"
+    if not folder.exists():
+        items, users = vectors(trial.directory, 0, LARGE_ITEMS, N_USERS, LARGE_DIMS)
+        succeed(
+            *("build", "--items", items, "--users", users, "--models", folder, "--version", "large", "--promote"),
+            *("--directions", "axes", "--max-budget", "50000", "--no-calibrate"),
+        )
     return folder
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
 import re
@@ -50,6 +51,11 @@ def waited(condition: Callable[[], object], seconds: float) -> float | None:
         time.sleep(_PAUSE)
 
 
+def spoken(seconds: float | None) -> str:
+    """Say how long something took; None is for what never came."""
+    return "never" if seconds is None else f"after {seconds:.2f} s"
+
+
 class Service:
     """One supervisor with its workers, on a free port, with a temporary folder of its own.
 
@@ -73,6 +79,7 @@ class Service:
         self.log = trial.directory / f"service-{number}.log"
         self.temporary = temporary or trial.directory / f"temporary-{number}"
         self.temporary.mkdir(exist_ok=True)
+        self._found = set(self.leftovers())
         self.n_workers = workers
         env = {f"BUDGETREC_{name.upper()}": str(value) for name, value in {**_USUAL, **settings}.items()}
         command = [need_command("budgetrec"), "serve", "--models", str(models)]
@@ -195,10 +202,13 @@ class Service:
             check(not lost, "a worker died unasked", f"{len(lost)} of {self.n_workers}: {self.running.tail(3)}")
         if self.running.alive:
             check(self.stop() == 0, "the service did not end cleanly", f"status {self.status}: {self.running.tail(4)}")
-            check(not self.leftovers(), "run directories are left behind", self.leftovers())
+            left = set(self.leftovers()) - self._found
+            check(not left, "run directories are left behind", left)
         text = self.log.read_text(errors="replace")
         traces = re.findall(r"Traceback|request failed|Fatal Python error|Segmentation", text)
-        check(not traces, "the log holds a traceback", text[max(0, text.find(traces[0]) - 200) :][:400] if traces else "")
+        check(
+            not traces, "the log holds a traceback", text[max(0, text.find(traces[0]) - 200) :][:400] if traces else ""
+        )
 
 
 def children(pid: int) -> list[int]:
@@ -221,16 +231,14 @@ def memory(pid: int, field: str) -> int:
 
 def forget_peak(pid: int) -> None:
     """Let VmHWM, the most memory a process ever had, begin anew from what it has now."""
-    try:
+    with contextlib.suppress(OSError):
         Path(f"/proc/{pid}/clear_refs").write_text("5")
-    except OSError:
-        pass
 
 
 def n_descriptors(pid: int) -> int:
     """Return how many descriptors a process holds, 0 if it is gone."""
     try:
-        return len(os.listdir(f"/proc/{pid}/fd"))
+        return sum(1 for _ in Path(f"/proc/{pid}/fd").iterdir())
     except (FileNotFoundError, ProcessLookupError):
         return 0
 
@@ -245,7 +253,5 @@ def is_alive(pid: int) -> bool:
 
 def kill(pid: int) -> None:
     """SIGKILL, if it is still there."""
-    try:
+    with contextlib.suppress(ProcessLookupError):
         os.kill(pid, signal.SIGKILL)
-    except ProcessLookupError:
-        pass

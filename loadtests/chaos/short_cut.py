@@ -43,24 +43,26 @@ _REST = (
     "", "&budget=64", "&budget=64&top_k=3", "&top_k=3", "&budget=0", "&budget=007", "&budget=1e3", "&budget=100000",
     "&budget=64&budget=64", "&budget=1000000000", "&top_k=0", "&top_k=21", "&top_k=1001", "&bugdet=3", "&", "&&",
     "&deadline_ms=60000", "&deadline_ms=0", "&deadline_ms=nan", "&target_recall=0.9", "&target_recall=2",
-    "&exclude=1,2,3", "&exclude=", "&exclude_seen=false", "&exclude_seen=maybe", "&budget=64#top_k=3", "#", "&budget=64 ",
+    "&exclude=1,2,3", "&exclude=", "&exclude_seen=false", "&exclude_seen=maybe", "&budget=64#top_k=3", "#",
+    "&budget=64 ",
 )  # fmt: skip
 _HEADERS = (
     "", "", "", "Accept: */*", "X-Request-ID: mine", "X-Request-ID: " + "x" * 300, "X-Request-ID: a\xffb",
     "X-Priority: batch", "X-Priority: nobody", "X-Priority: interactive\r\nX-Priority: nobody", "X-Priority:batch ",
-    "X-Request-Deadline-Ms: 60000", "X-Request-Deadline-Ms: no", "X-Request-Deadline-Ms: 60000\r\nX-Request-Deadline-Ms: x",
+    "X-Request-Deadline-Ms: 60000", "X-Request-Deadline-Ms: no",
+    "X-Request-Deadline-Ms: 60000\r\nX-Request-Deadline-Ms: x",
     f"X-API-Key: {_KEY}", f"Authorization: Bearer {_KEY}", "X-API-Key: wrong-wrong", f"x-api-key:{_KEY}  ",
     f"X-API-Key: {_KEY}\r\nX-API-Key: wrong-wrong", "Authorization: Basic abc",
     f"Origin: {_ORIGIN}", "Origin: https://evil.example", "Origin: null", f"Origin: {_ORIGIN}\r\nX-API-Key: {_KEY}",
     "Connection: keep-alive", "Connection: close", "Connection: Keep-Alive, x", "Proxy-Connection: close",
     "Proxy-Connection: keep-alive", "Upgrade: h2c\r\nConnection: Upgrade", "Upgrade: h2c", "Expect: 100-continue",
-    "Content-Length: 0", "Transfer-Encoding: identity", "Keep-Alive: timeout=1", "Cookie: a=b; c=\"d\"", "X-\xff: a",
+    "Content-Length: 0", "Transfer-Encoding: identity", "Keep-Alive: timeout=1", 'Cookie: a=b; c="d"', "X-\xff: a",
     "X-Forwarded-For: 10.0.0.1", "Host: other", "X-Filler: " + "f" * 5000, "Referer: http://x/#y",
 )  # fmt: skip
 
 
 def run(trial: Trial) -> None:
-    folder = models.small(trial.directory / "models", "v1")
+    folder = models.small(trial, "models", "v1")
     each = max(200, min(20_000, trial.amounts.requests // 10 // len(SETUPS)))
     for setup in SETUPS:
         trial.step(f"settings: {setup.name}")
@@ -104,7 +106,9 @@ def exchange(service: Service, raw: bytes) -> tuple[Answer | str, ...]:
     return tuple(found)
 
 
-def compare(trial: Trial, setup: str, raw: bytes, quick: tuple[Answer | str, ...], plain: tuple[Answer | str, ...]) -> None:
+def compare(
+    trial: Trial, setup: str, raw: bytes, quick: tuple[Answer | str, ...], plain: tuple[Answer | str, ...]
+) -> None:
     """Record each way in which the two differ."""
     trial.did("pairs of requests")
     shown = f"{setup}: {raw[:250]!r}"
@@ -120,7 +124,11 @@ def compare(trial: Trial, setup: str, raw: bytes, quick: tuple[Answer | str, ...
         if isinstance(fast, str) or isinstance(slow, str):
             continue
         bodies = timeless(fast.body), timeless(slow.body)
-        trial.check(bodies[0] == bodies[1], "another body with the short cut", f"{bodies[0][:150]!r} {bodies[1][:150]!r}: {shown}")
+        trial.check(
+            bodies[0] == bodies[1],
+            "another body with the short cut",
+            f"{bodies[0][:150]!r} {bodies[1][:150]!r}: {shown}",
+        )
         heads = masked(fast), masked(slow)
         extra = f"only with {heads[0] - heads[1] or '{}'}, only without {heads[1] - heads[0] or '{}'}"
         trial.check(heads[0] == heads[1], "other headers with the short cut", f"{extra}: {shown}")

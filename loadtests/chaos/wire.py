@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import json
 import socket
 import time
@@ -40,17 +41,13 @@ class Wire:
 
     def send(self, data: bytes) -> None:
         """Send all of it; a connection that the other side has closed is no error, its answers may wait."""
-        try:
+        with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             self.socket.sendall(data)
-        except (BrokenPipeError, ConnectionResetError):
-            pass
 
     def finish(self) -> None:
         """Say that nothing more will be sent."""
-        try:
+        with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_WR)
-        except OSError:
-            pass
 
     def answer(self, *, bodiless: bool = False) -> Answer | None:
         """Read one answer, None at the end of the connection; TimeoutError if neither comes."""
