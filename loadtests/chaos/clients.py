@@ -19,14 +19,14 @@ if TYPE_CHECKING:
 
     from loadtests.chaos.trial import Trial
 
-# The service is told to have little patience, so that the suite need not have much. A name that it does not know
-# is ignored by it with a warning.
-_HURRY = {"keep_alive_seconds": 2, "head_seconds": 2, "body_seconds": 2, "write_seconds": 2, "grace_seconds": 1}
+# The service is told to have little patience, so that the suite need not have much.
+_HURRY = {"keep_alive_seconds": 2, "receive_seconds": 2, "send_seconds": 2, "grace_seconds": 1}
 # By then a client that trickles or never reads must have been let go.
 _LET_GO = 14.0
 _MEGABYTE = 1 << 20
 _MOST_GROWTH = 64 * _MEGABYTE
 _MOST_SENT = 6 * _MEGABYTE
+_FEW = 50
 _HEAVY_CONNECTIONS, _HEAVY_BUDGET = 400, 40_000
 
 
@@ -42,6 +42,9 @@ def run(trial: Trial) -> None:
     trial.step(f"{trial.amounts.crowd} connections that do nothing")
     with Service(trial, folder, keep_alive_seconds=3) as service:
         idle(trial, service)
+    trial.step("more connections than a worker may have")
+    with Service(trial, folder, max_connections=_FEW) as service:
+        too_many(trial, service)
     trial.step(f"{_HEAVY_CONNECTIONS} connections with a budget of {_HEAVY_BUDGET:,}")
     heavy(trial, models.large(trial))
 
@@ -213,6 +216,19 @@ def idle(trial: Trial, service: Service) -> None:
             for connection in crowd:
                 connection.close()
     trial.check(left <= 20, "idle connections are never closed", f"{left} descriptors of {len(crowd)} left")
+
+
+def too_many(trial: Trial, service: Service) -> None:
+    """Open more connections than are allowed: the idle ones go, and whoever comes last is served."""
+    descriptors = service.descriptors()
+    with contextlib.ExitStack() as crowd:
+        for _ in range(4 * _FEW):
+            crowd.enter_context(socket.create_connection(("127.0.0.1", service.port), timeout=5))
+        trial.did("idle connections", 4 * _FEW)
+        statuses = [answer.status if (answer := service.try_ask("/health/live")) else 0 for _ in range(10)]
+        held = service.descriptors() - descriptors
+    trial.check(set(statuses) == {200}, "too many connections keep others out", statuses)
+    trial.check(held <= _FEW + 5, "a worker takes more connections than it may", f"{held} where {_FEW} are allowed")
 
 
 def heavy(trial: Trial, folder: Path) -> None:

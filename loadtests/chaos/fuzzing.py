@@ -136,9 +136,11 @@ class Fuzzer:
                 wire.send(piece)
                 if pieces and pause:
                     time.sleep(pause)
+            before = ""
             for message in messages:
-                if not self._one(wire, message, how):
+                if not self._one(wire, message, how + before):
                     return
+                before = f", behind {message.kind}"
                 if message.may_close and len(messages) > 1 and self._closed(wire):
                     return
             if behind:

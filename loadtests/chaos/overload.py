@@ -51,6 +51,7 @@ class Outcome:
     fallbacks: Counter[str] = field(default_factory=Counter)
     codes: Counter[str] = field(default_factory=Counter)
     latencies: list[float] = field(default_factory=list)  # of all answers with 200, in milliseconds
+    paid: int = 0  # popular items that cost products all the same
     lag: float = 0.0  # how late the generator itself was at worst, in milliseconds
 
     def add(self, status: int, body: bytes, latency: float) -> None:
@@ -63,7 +64,9 @@ class Outcome:
         self.latencies.append(latency * 1e3)
         self.degraded += b'"degraded":null' not in body
         if b'"fallback":null' not in body:
-            self.fallbacks[str(json.loads(body)["fallback"])] += 1
+            receipt = json.loads(body)
+            self.fallbacks[str(receipt["fallback"])] += 1
+            self.paid += receipt["spent"] > 0
         elif self.deadline_ms is None or latency * 1e3 <= self.deadline_ms:
             self.good += 1
 
@@ -132,6 +135,7 @@ def judge(trial: Trial, loaded: Outcome, peak: Outcome, name: str) -> None:
         )
         passed = loaded.codes["deadline_passed"]
         trial.check(not passed, "a deadline that passed gives an error instead of popular items", f"{passed} times")
+        trial.check(not loaded.paid, "popular items in place of a search cost products", f"{loaded.paid} times")
 
 
 @contextmanager

@@ -164,10 +164,6 @@ class Service:
         """Return the ids of the supervisor's children."""
         return children(self.running.pid)
 
-    def resident(self) -> int:
-        """Return the bytes of memory of all workers."""
-        return sum(memory(pid, "VmRSS") for pid in self.workers())
-
     def own_memory(self) -> int:
         """Return the bytes that are the workers' own: mapped model files do not count."""
         return sum(memory(pid, "RssAnon") for pid in self.workers())

@@ -14,8 +14,9 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
-# Of one kind of fault, so many are kept in full; the rest are counted.
-_KEPT = 3
+# Of one kind of fault, so many that differ are kept; the rest are counted.
+_KEPT = 5
+_ALIKE = 24
 
 
 @dataclass(frozen=True)
@@ -102,8 +103,9 @@ class Trial:
         if not holds:
             self.faults[fault] += 1
             kept = self.details.setdefault(fault, [])
-            if detail and len(kept) < _KEPT:
-                kept.append(str(detail)[:400])
+            text = str(detail)[:400]
+            if text and len(kept) < _KEPT and all(text[:_ALIKE] != each[:_ALIKE] for each in kept):
+                kept.append(text)
         return holds
 
     def figure(self, text: str) -> None:

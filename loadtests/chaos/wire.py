@@ -5,7 +5,6 @@ from __future__ import annotations
 import contextlib
 import json
 import socket
-import time
 from typing import Any, NamedTuple, Self
 
 PATIENCE = 5.0
@@ -72,18 +71,6 @@ class Wire:
             answer = self.answer(bodiless=bodiless)
             if answer is None or answer.status >= 200:
                 return answer
-
-    def ends(self, seconds: float = PATIENCE) -> bool:
-        """Whether the other side closes the connection in time; what it sends before that is dropped."""
-        until = time.monotonic() + seconds
-        while (left := until - time.monotonic()) > 0:
-            self.socket.settimeout(left)
-            try:
-                if not self._receive():
-                    return True
-            except TimeoutError:
-                return False
-        return False
 
     def _receive(self) -> bool:
         try:
