@@ -128,8 +128,9 @@ def judge(trial: Trial, loaded: Outcome, peak: Outcome, name: str) -> None:
     trial.check(set(loaded.statuses) <= {200, 503}, f"a strange answer under overload {name}", loaded.statuses)
     if loaded.deadline_ms is not None:
         p99 = float(np.percentile(loaded.latencies, 99)) if loaded.latencies else float("inf")
+        # What the generator itself was late by, its answers may have waited to be read.
         trial.check(
-            p99 <= DEADLINE_MS,
+            p99 <= DEADLINE_MS + loaded.lag,
             f"p99 of the answered is beyond the deadline {name}",
             f"{p99:.0f} ms of {DEADLINE_MS:.0f}",
         )
