@@ -59,20 +59,19 @@ $(VENV)/bin/python:
 	sh .ci/bootstrap $(PYTHON) $(VENV)
 
 # An extra for each kind of work; the compiled part is made again when its sources change.
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 $(VENV)/serve.stamp: $(VENV)/bin/python pyproject.toml $(NATIVE)
-	$(PIP) -e .
+	sh .ci/install $(VENV)
 	@touch $@
 
 $(VENV)/test.stamp: $(VENV)/bin/python pyproject.toml $(NATIVE)
-	$(PIP) -e '.[test]'
+	sh .ci/install $(VENV) '[test]'
 	@touch $@ $(VENV)/serve.stamp
 
 $(VENV)/dev.stamp: $(VENV)/bin/python pyproject.toml $(NATIVE)
-	$(PIP) -e '.[dev]'
+	sh .ci/install $(VENV) '[dev]'
 	@touch $@ $(VENV)/serve.stamp $(VENV)/test.stamp
 
 $(VENV)/peers.stamp: $(VENV)/bin/python pyproject.toml $(NATIVE)
-	$(PIP) -e '.[dev,peers]'
+	sh .ci/install $(VENV) '[dev,peers]'
 	@touch $@ $(VENV)/serve.stamp $(VENV)/test.stamp $(VENV)/dev.stamp

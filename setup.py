@@ -5,11 +5,13 @@ GREEDY_CORE_SANITIZE=1  build with AddressSanitizer and UndefinedBehaviorSanitiz
 """
 
 import os
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import numpy as np
 from Cython.Build import cythonize
 from setuptools import Extension, setup
+from setuptools.command.build_ext import build_ext
 
 checked = os.environ.get("GREEDY_CORE_CHECKED") == "1"
 sanitize = os.environ.get("GREEDY_CORE_SANITIZE") == "1"
@@ -25,12 +27,33 @@ if sanitize:
     compile_args += ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"]
     link_args += ["-fsanitize=address,undefined"]
 
+
+class SideBySide(build_ext):
+    """Compiles the sources of an extension at the same time, one process each."""
+
+    def build_extension(self, ext: Extension) -> None:
+        """Compile and link one extension."""
+        compile_in_turn = self.compiler.compile
+
+        def compile_together(sources: list[str], **options: object) -> list[str]:
+            with ThreadPoolExecutor(len(sources)) as pool:
+                objects = pool.map(lambda source: compile_in_turn([source], **options), sources)
+                return [name for names in objects for name in names]
+
+        self.compiler.compile = compile_together
+        try:
+            super().build_extension(ext)
+        finally:
+            self.compiler.compile = compile_in_turn
+
+
 setup(
+    cmdclass={"build_ext": SideBySide},
     ext_modules=cythonize(
         [
             Extension(
                 "greedy_core._kernel",
-                sources=["greedy_core/_kernel.pyx", "greedy_core/native/inner_product.cpp"],
+                sources=["greedy_core/_kernel.pyx", *sorted(map(str, Path("greedy_core/native").glob("*.cpp")))],
                 depends=sorted(map(str, Path("greedy_core/native").glob("*.h"))),
                 include_dirs=["greedy_core/native", np.get_include()],
                 language="c++",

@@ -31,6 +31,7 @@ from greedy_core.build import build_bundle
 from greedy_core.bundle.manifest import MANIFEST_NAME, Manifest, StoredFile, is_bundle, read_manifest
 from greedy_core.bundle.opening import Bundle
 from greedy_core.bundle.storage import verify_files
+from greedy_core.bundle.version_names import check_version_name
 from greedy_core.bundle.versions import VersionsFolder
 from greedy_core.bundle.writing import write_bundle
 from greedy_core.embeddings import as_query
@@ -82,6 +83,7 @@ __all__ = [
     "as_query",
     "build_bundle",
     "calibrate",
+    "check_version_name",
     "is_bundle",
     "load_embeddings",
     "load_seen",

@@ -29,12 +29,6 @@ cdef extern from "direction_lists.h" namespace "greedy" nogil:
         const float* values
         int64_t n_lists
         int64_t depth
-    cppclass ListKnots:
-        void assign(const DirectionLists& lists) except +
-
-cdef extern from "level_table.h" namespace "greedy" nogil:
-    cppclass LevelTable:
-        void assign(const DirectionLists& lists, const DirectionLists& centre_lists) except +
 
 cdef extern from "followed_lists.h" namespace "greedy" nogil:
     cppclass Decomposition:
@@ -43,18 +37,12 @@ cdef extern from "followed_lists.h" namespace "greedy" nogil:
         const float* centres
         int64_t n_centres
 
-cdef extern from "list_building.h" namespace "greedy" nogil:
-    void build_list(const float* column, int64_t n_items, float sign, int64_t depth, int32_t* ids,
-                    float* values) except +
-    int64_t first_bad_list(const DirectionLists& lists, int64_t n_items)
-
 cdef extern from "query_scratch.h" namespace "greedy" nogil:
     cppclass TopK:
         size_t size()
     cppclass QueryScratch:
         vector[int32_t] candidates
         TopK top
-    QueryScratch& query_scratch()
 
 cdef extern from "greedy_search.h" namespace "greedy" nogil:
     cpdef enum class Variant "greedy::Variant":
@@ -78,8 +66,6 @@ cdef extern from "greedy_search.h" namespace "greedy" nogil:
         int64_t n_axes
         DirectionLists lists
         DirectionLists centre_lists
-        ListKnots knots
-        LevelTable levels
         int64_t reads
         int64_t decomposed_reads
     cppclass Request:
@@ -95,8 +81,6 @@ cdef extern from "greedy_search.h" namespace "greedy" nogil:
         int64_t spent
         int64_t entries_read
         cbool complete
-    Outcome search(QueryScratch& scratch, const IndexView& index, const Request& request) except +
-    Outcome screen(QueryScratch& scratch, const IndexView& index, const Request& request, cbool ordered) except +
 
 cdef extern from "batch_search.h" namespace "greedy" nogil:
     cppclass BatchOutput:
@@ -105,9 +89,18 @@ cdef extern from "batch_search.h" namespace "greedy" nogil:
         int64_t* counts
         Outcome* outcomes
         int64_t width
+
+cdef extern from "entry_points.h" namespace "greedy::entry" nogil:
+    void prepare(IndexView& index) except +
+    int64_t first_bad_list(const DirectionLists& lists, int64_t n_items)
+    void build_list(const float* column, int64_t n_items, float sign, int64_t depth, int32_t* ids,
+                    float* values) except +
+    Outcome search(QueryScratch& scratch, const IndexView& index, const Request& request) except +
+    Outcome screen(QueryScratch& scratch, const IndexView& index, const Request& request, cbool ordered) except +
     int64_t copy_results(QueryScratch& scratch, int32_t* ids, float* scores)
     void search_batch(const IndexView& index, const Request* requests, int64_t n, int64_t n_threads,
                       const BatchOutput& output) except +
+    QueryScratch& scratch_of_this_thread()
 
 
 # ---- instruction sets --------------------------------------------------------------------------------------------
@@ -235,8 +228,7 @@ cdef class Kernel:
             self.view.centre_lists = self.lists_of(centre_ids, centre_values)
         self.view.reads = reads
         self.view.decomposed_reads = decomposed_reads
-        self.view.knots.assign(self.view.lists)
-        self.view.levels.assign(self.view.lists, self.view.centre_lists)
+        prepare(self.view)
 
     cdef DirectionLists lists_of(self, const int32_t[:, ::1] ids, const float[:, ::1] values):
         cdef DirectionLists lists
@@ -277,12 +269,15 @@ cdef class Kernel:
         """The decomposition as a float32 vector of a length that this index can have made."""
         cdef cnp.npy_intp spare
         if not is_plain(decomposition, cnp.NPY_FLOAT32):
-            raise InvalidQueryError("a decomposition is a row of what GreedyIndex.decompose returns, and this is something else.")
+            raise InvalidQueryError(
+                "a decomposition is a row of what GreedyIndex.decompose returns, and this is something else."
+            )
         spare = cnp.PyArray_DIM(decomposition, 0) - self.view.n_axes
         if self.view.lists.n_lists == 0 or spare < 0 or spare % 2 or spare // 2 > self.view.centre_lists.n_lists:
             raise InvalidQueryError(
-                f"a decomposition of length {cnp.PyArray_DIM(decomposition, 0)} is not of this index, which has {self.view.n_axes} "
-                f"axes and {self.view.centre_lists.n_lists} centres; ask it for its own with GreedyIndex.decompose."
+                f"a decomposition of length {cnp.PyArray_DIM(decomposition, 0)} is not of this index, which has "
+                f"{self.view.n_axes} axes and {self.view.centre_lists.n_lists} centres; ask it for its own with "
+                "GreedyIndex.decompose."
             )
         if variant != Variant.sum:
             raise InvalidQueryError("a decomposition is for screening by sums; leave it out, or the variant.")
@@ -291,16 +286,20 @@ cdef class Kernel:
     cdef int fill(self, Request* request, const float* query, top_k, budget, cnp.ndarray exclude, Variant variant,
                   cnp.ndarray decomposition) except -1:
         """Make a request of checked arguments. The caller keeps the arrays alive."""
+        cdef const float* weights
+        cdef int64_t n_centres
         request.query = query
         request.decomposition.weights = NULL
         request.decomposition.centres = NULL
         request.decomposition.n_axes = 0
         request.decomposition.n_centres = 0
         if decomposition is not None:
-            request.decomposition.weights = <const float*> cnp.PyArray_DATA(decomposition)
+            weights = <const float*> cnp.PyArray_DATA(decomposition)
+            n_centres = (cnp.PyArray_DIM(decomposition, 0) - self.view.n_axes) // 2
+            request.decomposition.weights = weights
             request.decomposition.n_axes = self.view.n_axes
-            request.decomposition.n_centres = (cnp.PyArray_DIM(decomposition, 0) - self.view.n_axes) // 2
-            request.decomposition.centres = request.decomposition.weights + self.view.n_axes + request.decomposition.n_centres
+            request.decomposition.n_centres = n_centres
+            request.decomposition.centres = weights + self.view.n_axes + n_centres
         request.top_k = positive(top_k, "top_k", InvalidQueryError)
         request.budget = positive(budget, "the budget", InvalidBudgetError)
         request.variant = variant
@@ -338,7 +337,7 @@ cdef class Kernel:
         """One search."""
         cdef Request request
         cdef Outcome outcome
-        cdef QueryScratch* scratch = &query_scratch()
+        cdef QueryScratch* scratch = &scratch_of_this_thread()
         cdef cnp.npy_intp n
         cdef cnp.ndarray w = self.vector_of(query)
         cdef cnp.ndarray excluded = None if exclude is None else self.positions_of(exclude)
@@ -357,7 +356,7 @@ cdef class Kernel:
         """The candidates, in the greedy order if asked."""
         cdef Request request
         cdef Outcome outcome
-        cdef QueryScratch* scratch = &query_scratch()
+        cdef QueryScratch* scratch = &scratch_of_this_thread()
         cdef cnp.npy_intp n, i
         cdef cnp.ndarray w = self.vector_of(query)
         cdef cnp.ndarray excluded = None if exclude is None else self.positions_of(exclude)
@@ -374,7 +373,7 @@ cdef class Kernel:
         return ids
 
     def search_batch(self, queries, top_k, budget, exclude, Variant variant, int64_t threads, decompositions):
-        """One search per row of queries. budget: one for all, or one each; exclude, decompositions: None, or one each."""
+        """One search per row of queries. budget: one for all, or one each; the others: None, or one each."""
         cdef const float[:, ::1] rows = as_queries(queries, self.view.n_dims)
         cdef int64_t n = rows.shape[0]
         cdef vector[Request] requests = vector[Request](n)
@@ -387,7 +386,10 @@ cdef class Kernel:
         shape[1] = min(positive(top_k, "top_k", InvalidQueryError), self.view.n_items)
         budgets = one_each(budget, n, "budgets") if hasattr(budget, "__len__") else [budget] * n
         excluded = [None if ids is None else self.positions_of(ids) for ids in one_each(exclude, n, "exclude lists")]
-        followed = [None if decomposition is None else self.decomposition_of(decomposition, variant) for decomposition in one_each(decompositions, n, "decompositions")]
+        followed = [
+            None if row is None else self.decomposition_of(row, variant)
+            for row in one_each(decompositions, n, "decompositions")
+        ]
         for i in range(n):
             self.fill(&requests[i], &rows[i, 0], top_k, budgets[i], excluded[i], variant, followed[i])
         cdef cnp.ndarray ids = cnp.PyArray_EMPTY(2, shape, cnp.NPY_INT32, 0)

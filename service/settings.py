@@ -114,7 +114,9 @@ class Settings(BaseSettings):
         SecretStr(""), description="Keys, comma-separated: `name:key` or `name:key:products_per_second`."
     )
     api_keys_file: Path | None = Field(None, description="The same, one per line; # starts a comment.")
-    admin_key: SecretStr | None = Field(None, description="Key of the admin calls; without it, only programs on this machine.")
+    admin_key: SecretStr | None = Field(
+        None, description="Key of the admin calls; without it, only programs on this machine."
+    )
     admin_socket: Path | None = Field(
         None, description="A unix socket for the operator: admin calls on it need no key."
     )

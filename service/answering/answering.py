@@ -237,6 +237,8 @@ class Answering:
     def run(self, search: Search) -> SearchResult:
         """Search. Touches nothing shared, so it may run in any thread."""
         question, query = search.question, search.query
+        if query is None:
+            raise ValueError("there is nothing to search for")
         if question.exclude:
             search.excluded = search.model.excluded(question.exclude, search.excluded)
         began = perf_counter()
@@ -279,9 +281,7 @@ class Answering:
         if limit is not None:
             limit.give_back(search.grant.granted)
         positions = model.popular(question.top_k, model.excluded(question.exclude, search.excluded))
-        return write_popular(
-            search.head, model, positions.tolist(), search.grant, question.top_k, search.fallback
-        )
+        return write_popular(search.head, model, positions.tolist(), search.grant, question.top_k, search.fallback)
 
     # ---- many questions
 

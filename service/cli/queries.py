@@ -12,7 +12,8 @@ import typer
 
 from greedy_core import Bundle, InvalidQueryError, SearchResult, StorageError, as_query
 from service.cli.console import note, say, table
-from service.cli.places import DEFAULT_MODELS, Place, open_bundle
+from service.cli.places import Place, open_bundle
+from service.settings import DEFAULT_MODELS
 
 Json = Annotated[bool, typer.Option("--json", help="Print JSON.")]
 

@@ -77,7 +77,7 @@ class Connection(asyncio.Protocol):
             self._pause_reading()
 
     def eof_received(self) -> bool:
-        """The caller sends no more: answer what is under way, then end."""
+        """Answer what is under way, then end: the caller sends no more."""
         self.is_last = True
         return self.question is not None or self._handed is not None or _END in self._buffer
 
@@ -91,13 +91,13 @@ class Connection(asyncio.Protocol):
         self._transport = None
 
     def pause_writing(self) -> None:
-        """The caller does not read its answers: nothing more is answered until it does."""
+        """Answer nothing more until the caller reads what it was sent."""
         self._blocked_since = perf_counter()
         if self._handed is not None:
             self._handed.protocol.pause_writing()
 
     def resume_writing(self) -> None:
-        """The caller reads again."""
+        """Go on: the caller reads again."""
         self._blocked_since = None
         if self._handed is not None:
             self._handed.protocol.resume_writing()
@@ -158,7 +158,7 @@ class Connection(asyncio.Protocol):
                 return False
             if front.load.is_full(question.priority):
                 if question.deadline is None:
-                    raise front.load.refusal(question.priority)  # noqa: TRY301 - written below like any other
+                    raise front.load.refusal(question.priority)
                 # Whoever names a deadline is never refused: there is time for the popular items.
                 question.expire()
         except ApiError as error:
@@ -265,7 +265,7 @@ class Connection(asyncio.Protocol):
         """End if this was the last request; else look, a turn of the loop later, for the next one."""
         if self._transport is None or self._transport.is_closing():
             return
-        if self.is_last and not (self._buffer and _END in self._buffer) or self._front.leaving:
+        if self._front.leaving or (self.is_last and _END not in self._buffer):
             self.close()
             return
         if not self._is_reading:

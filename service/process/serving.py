@@ -64,7 +64,7 @@ async def _serve(worker: Worker, listeners: Sequence[Listener]) -> None:
         )
     )
     serving = loop.create_task(server.serve(sockets=[]))
-    while not server.started and not serving.done():
+    while not server.started and not serving.done():  # noqa: ASYNC110 - uvicorn has no event for it
         await asyncio.sleep(0.001)
     if serving.done():
         await serving
