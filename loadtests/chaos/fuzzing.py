@@ -23,11 +23,13 @@ _APART = 0.002
 _LINES_PER_MALFORMED = 0.5
 # A quiet service that has not answered by then will not.
 _PATIENCE = 3.0
+# What may still become a request is waited for, but not for long.
+_RECEIVE = 1.0
 
 
 def run(trial: Trial) -> None:
     folder = models.small(trial, "models", "v1")
-    with Service(trial, folder) as service:
+    with Service(trial, folder, receive_seconds=_RECEIVE) as service:
         oracle = Oracle()
         oracle.learn(service.port, TARGETS)
         fuzzer = Fuzzer(trial, service, oracle)
@@ -77,11 +79,11 @@ class Fuzzer:
             half = len(raw) // 2
             for pieces in ([raw], [raw[:half], raw[half:]]):
                 self.refused(kind, pieces)
-            good = [plain(self.rng, f"before-{kind.replace(' ', '-')}-{n}") for n in range(3)]
+            good = [plain(self.rng, f"before-{self._next()}-{n}") for n in range(3)]
             self.converse(good, behind=raw, how=f"before garbage ({kind})" if len(kind) < 12 else "before garbage")
             sent += 3
         for _ in range(100):
-            self.refused("binary", [NOT_HTTP["binary"]])
+            self.refused("version 9", [NOT_HTTP["version 9"]])
         sent += 100
         self.still_serves("what is no HTTP")
         lines = len(self.service.log.read_bytes().splitlines()) - lines_before
@@ -146,7 +148,7 @@ class Fuzzer:
             if behind:
                 self._refusal_or_end(wire, how)
             elif not messages[-1].may_close:
-                self._nothing_more(wire, how)
+                self._nothing_more(wire, f"{how}, behind {messages[-1].kind}")
 
     def refused(self, kind: str, pieces: list[bytes], *, must_refuse: bool = True) -> None:
         """Send something that deserves a 4xx or the end of the connection, and then nothing more."""
@@ -238,7 +240,7 @@ class Fuzzer:
         sentinel = f"sentinel-{self._next()}"
         wire.send(request("/health/live", headers={"X-Request-ID": sentinel}))
         message = Message("sentinel", b"", sentinel)
-        self._one(wire, message, f"behind others {how}")
+        self._one(wire, message, how)
 
     def _next(self) -> int:
         self._number += 1
