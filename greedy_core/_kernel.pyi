@@ -1,3 +1,4 @@
+from collections.abc import Iterable
 from enum import IntEnum
 from typing import Any
 
@@ -19,6 +20,19 @@ def use_instruction_set(name: str) -> None: ...
 def build_lists(
     columns: npt.NDArray[np.float32], depth: int, ids: npt.NDArray[np.int32], values: npt.NDArray[np.float32]
 ) -> None: ...
+def hash_ids(encoded: list[bytes]) -> npt.NDArray[np.uint64]: ...
+
+class IdLookup:
+    def __init__(
+        self,
+        text: npt.NDArray[np.uint8],
+        offsets: npt.NDArray[np.int64],
+        buckets: npt.NDArray[np.int32],
+        positions: npt.NDArray[np.int32],
+    ) -> None: ...
+    def position(self, text: str) -> int | None: ...
+    def positions(self, texts: Iterable[str]) -> npt.NDArray[np.int32]: ...
+    def first_bad_id(self) -> int: ...
 
 class Kernel:
     def __init__(

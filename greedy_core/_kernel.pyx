@@ -1,7 +1,8 @@
 # distutils: language = c++
 """The way into native/: arrays become pointers, requests run without the GIL. There is no algorithm here."""
 
-from libc.stdint cimport int32_t, int64_t
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize
+from libc.stdint cimport int32_t, int64_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
 
@@ -102,6 +103,24 @@ cdef extern from "entry_points.h" namespace "greedy::entry" nogil:
                       const BatchOutput& output) except +
     QueryScratch& scratch_of_this_thread()
 
+cdef extern from "blake2b.h" namespace "greedy" nogil:
+    cppclass Text:
+        const unsigned char* data
+        size_t length
+
+cdef extern from "id_table.h" namespace "greedy" nogil:
+    cppclass IdTable:
+        const unsigned char* text
+        const int64_t* offsets
+        const int32_t* buckets
+        const int32_t* positions
+        int64_t n_ids
+        int bits
+        void find(const Text* wanted, int64_t n, int32_t* found)
+        int64_t first_bad_id() except +
+        @staticmethod
+        void hash(const Text* texts, int64_t n, uint64_t* digests)
+
 
 # ---- instruction sets --------------------------------------------------------------------------------------------
 
@@ -152,6 +171,91 @@ def build_lists(const float[:, ::1] columns, int64_t depth, int32_t[:, ::1] ids,
         for list in range(ids.shape[0]):
             t = list // sides
             build_list(&columns[t, 0], n_items, -1.0 if list % sides else 1.0, depth, &ids[list, 0], &values[list, 0])
+
+
+# ---- external ids ------------------------------------------------------------------------------------------------
+
+def hash_ids(list encoded):
+    """The hashes that pick the buckets of ids given as UTF-8: BLAKE2b, 64 bits, as an uint64 array."""
+    cdef cnp.npy_intp n = len(encoded), i
+    cdef vector[Text] texts = vector[Text](n)
+    cdef cnp.ndarray digests = cnp.PyArray_EMPTY(1, &n, cnp.NPY_UINT64, 0)
+    cdef bytes text
+    for i in range(n):
+        text = encoded[i]
+        texts[i].data = <const unsigned char*> text
+        texts[i].length = len(text)
+    IdTable.hash(texts.data(), n, <uint64_t*> cnp.PyArray_DATA(digests))
+    return digests
+
+
+cdef Text text_of(str given) except *:
+    """The id as UTF-8, which lives as long as the str does; null for one that is not valid text."""
+    cdef Text found
+    cdef Py_ssize_t length = 0
+    found.data = NULL
+    try:
+        found.data = <const unsigned char*> PyUnicode_AsUTF8AndSize(given, &length)
+    except UnicodeEncodeError:
+        pass
+    found.length = length
+    return found
+
+
+@cython.final
+cdef class IdLookup:
+    """A table of ids as the native code sees it. Immutable; any number of threads may look up at once.
+
+    The arrays are those of greedy_core.bundle.ids, kept alive and not copied; the caller has checked that nothing in
+    them leads outside.
+    """
+
+    cdef IdTable table
+    cdef tuple arrays
+
+    def __init__(self, const unsigned char[::1] text, const int64_t[::1] offsets, const int32_t[::1] buckets,
+                 const int32_t[::1] positions):
+        cdef int64_t n_buckets = buckets.shape[0] - 1
+        assert offsets.shape[0] == positions.shape[0] + 1 and n_buckets >= 2
+        self.arrays = (text, offsets, buckets, positions)
+        self.table.text = &text[0] if text.shape[0] else NULL
+        self.table.offsets = &offsets[0]
+        self.table.buckets = &buckets[0]
+        self.table.positions = &positions[0] if positions.shape[0] else NULL
+        self.table.n_ids = positions.shape[0]
+        self.table.bits = 1
+        while (<int64_t> 1 << self.table.bits) < n_buckets:
+            self.table.bits += 1
+        assert (<int64_t> 1 << self.table.bits) == n_buckets
+
+    def position(self, str text not None):
+        """Where the id stands, or None if nobody has it."""
+        cdef Text wanted = text_of(text)
+        cdef int32_t found = -1
+        self.table.find(&wanted, 1, &found)
+        return None if found < 0 else found
+
+    def positions(self, texts):
+        """Where each of the ids stands, as an int32 array; -1 where nobody has it."""
+        cdef list given = list(texts)
+        cdef cnp.npy_intp n = len(given), i
+        cdef vector[Text] wanted = vector[Text](n)
+        cdef cnp.ndarray found = cnp.PyArray_EMPTY(1, &n, cnp.NPY_INT32, 0)
+        cdef int32_t* out = <int32_t*> cnp.PyArray_DATA(found)
+        for i in range(n):
+            if not isinstance(given[i], str):
+                raise InvalidQueryError(f"an id is text, but {given[i]!r} was given.")
+            wanted[i] = text_of(given[i])
+        with nogil:
+            self.table.find(wanted.data(), n, out)
+        return found
+
+    def first_bad_id(self):
+        """The position of the first id that is empty, given twice or not in its bucket; -1 if there is none."""
+        cdef int64_t bad
+        with nogil:
+            bad = self.table.first_bad_id()
+        return bad
 
 
 # ---- searching ---------------------------------------------------------------------------------------------------

@@ -12,6 +12,7 @@ from greedy_core._kernel import Kernel
 from greedy_core.embeddings import UserVectors, as_embeddings, own_rows, pad_rows, same_dims
 from greedy_core.errors import CorruptModelError, InvalidBudgetError, InvalidEmbeddingsError
 from greedy_core.fit.centres import fit_centres
+from greedy_core.fit.checking import check_axis_lists, check_centre_lists, check_decompositions, check_vectors
 from greedy_core.fit.choice import choose
 from greedy_core.fit.decomposition import decompose, decomposition_length
 from greedy_core.fit.directions import KINDS, Axes
@@ -140,8 +141,9 @@ class GreedyIndex(KernelIndex):
         """
         vectors = _checked(queries)
         same_dims(vectors, self._n_dims, name="queries")
-        axes = None if self._axes is None else self._axes[:, : self._n_dims]
-        return decompose(vectors, axes, None if self._centres is None else self._centres.vectors, show=progress)
+        return decompose(
+            vectors, self._unpadded_axes, None if self._centres is None else self._centres.vectors, show=progress
+        )
 
     @property
     def nbytes(self) -> int:
@@ -233,6 +235,25 @@ class GreedyIndex(KernelIndex):
         info = {"n_dims": self._n_dims, "directions": self._directions, "max_budget": self._max_budget}
         return arrays, {**info, **self._screening.to_info()}
 
+    def verify(self) -> None:
+        """Read all rows and lists. Raises CorruptModelError for what a build would not have made of the rows."""
+        items = self.items
+        check_vectors("the items", self._rows)
+        if self._rows[:, self._n_dims :].any():
+            raise CorruptModelError("the rows of the index are not padded with zeros; build the model again.")
+        check_axis_lists(items, self._unpadded_axes, self._lists)
+        if self._centres is not None:
+            check_centre_lists(items, *self._centres)
+
+    def verify_decompositions(self, stored: Float32Array, queries: Float32Array) -> None:
+        """Raise CorruptModelError unless the stored decompositions are those of the queries."""
+        centres = None if self._centres is None else self._centres.vectors
+        check_decompositions(stored, queries, self._unpadded_axes, centres)
+
+    @property
+    def _unpadded_axes(self) -> Float32Array | None:
+        return None if self._axes is None else self._axes[:, : self._n_dims]
+
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], info: Mapping[str, Any]) -> Self:
         """Return the index over arrays that come from a file, without copying them.
@@ -290,7 +311,10 @@ def _stored_lists(arrays: Mapping[str, npt.NDArray[Any]], name: str, n_lists: in
 
 
 def _check_directions(name: str, vectors: Float32Array | None, width: int) -> None:
-    if vectors is not None and (len(vectors) == 0 or vectors.shape[1] != width or not (np.abs(vectors) <= 1.001).all()):
+    if vectors is None:
+        return
+    fits = len(vectors) > 0 and vectors.shape[1] == width and bool((np.abs(vectors) <= 1.001).all())
+    if not fits or (np.abs(np.linalg.norm(vectors, axis=1) - 1) > 0.001).any():
         raise CorruptModelError(
             f"{name} of shape {vectors.shape} are not unit vectors like the rows; write the model again."
         )

@@ -73,6 +73,8 @@ def write_bundle(
         arrays["popular"] = _derive_popular(index, arrays)
     else:
         arrays["popular"] = _as_positions("popular", popular, index.n_items)
+        if len(np.unique(arrays["popular"])) < len(arrays["popular"]):
+            raise InvalidEmbeddingsError("popular names an item twice; give every item once, the most popular first.")
     info = {
         "version": version,
         "built_at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -81,6 +83,8 @@ def write_bundle(
         "metadata": dict(metadata or {}),
         "calibration": None if calibration is None else dict(calibration),
         "index": index_info,
+        # So that a part that was lost is missed.
+        "arrays": sorted(arrays),
     }
     write_arrays(path, kind=KIND, arrays=arrays, info=info)
     return Bundle.open(path)

@@ -68,7 +68,7 @@ inline std::int64_t first_bad_list(const DirectionLists& lists, std::int64_t n_i
     for (std::int64_t r = 0; r < lists.depth; ++r) {
       const bool names_an_item = ids[r] >= 0 && ids[r] < n_items;
       const bool in_range = std::fabs(values[r]) <= kMaxValue;
-      const bool in_order = r == 0 || values[r - 1] >= values[r];
+      const bool in_order = r == 0 || values[r - 1] > values[r] || (values[r - 1] == values[r] && ids[r - 1] < ids[r]);
       if (!(names_an_item && in_range && in_order)) return list;
     }
   }

@@ -178,7 +178,10 @@ def _target(output: Path | None, models: Path | None, version: str | None, *, pr
     if output is not None and promote:
         raise typer.BadParameter("--promote needs --models, the folder whose current version changes")
     if version is not None:
-        check_version_name(version)
+        try:
+            check_version_name(version)
+        except StorageError as reason:
+            raise typer.BadParameter(str(reason), param_hint="--version") from None
     if models is not None:
         path = models / (version or _version_now(models))
     else:

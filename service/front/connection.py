@@ -52,6 +52,7 @@ class Connection(asyncio.Protocol):
         self._buffer = b""
         self._handed: _Handed | None = None
         self._left = 0  # bytes of the request that have not arrived yet
+        self._is_chunked = False  # then it is the most that may arrive
         self._begun: float | None = None  # when the first byte of a request came that is not whole yet
         self._blocked_since: float | None = None  # since when the caller does not read
         self._is_reading = True
@@ -179,7 +180,7 @@ class Connection(asyncio.Protocol):
         if known.length is None:
             # The end of a chunked body is for its parser to see, so nothing can come behind it.
             self._left = 2 * limit + self._front.settings.header_limit
-            self.is_last = True
+            self.is_last = self._is_chunked = True
         else:
             self._left = known.length
             if known.expects_continue or not known.keeps_alive:
@@ -200,6 +201,9 @@ class Connection(asyncio.Protocol):
             self._begun = self._begun or perf_counter()
             return
         self._begun = None
+        if self._is_chunked:
+            self._refuse(errors.body_too_large(self._front.settings.body_limit))
+            return
         self.arrival = perf_counter()
         if self._handed is None:
             self._go_on()

@@ -12,6 +12,7 @@ from loadtests.http import open_loop
 from loadtests.http.open_loop import Arrival
 from loadtests.http.processes import free_port
 from loadtests.http.traffic import Mix, budget_class
+from service.telemetry import families
 from tests.deploy.stub_replica import StubReplica
 
 
