@@ -140,14 +140,18 @@ class Fuzzer:
                     time.sleep(pause)
             before = ""
             for message in messages:
-                if not self._one(wire, message, how + before):
+                answer = self._one(wire, message, how + before)
+                if answer is None:
+                    return
+                if answer.is_last:
+                    # What came behind it in the pipeline is for another connection, and the caller knows.
+                    self.trial.check(message.may_close, "a connection is ended without need", f"{message.kind}, {how}")
+                    self._end(wire, f"{message.kind}, {how}")
                     return
                 before = f", behind {message.kind}"
-                if message.may_close and len(messages) > 1 and self._closed(wire):
-                    return
             if behind:
                 self._refusal_or_end(wire, how)
-            elif not messages[-1].may_close:
+            else:
                 self._nothing_more(wire, f"{how}, behind {messages[-1].kind}")
 
     def refused(self, kind: str, pieces: list[bytes], *, must_refuse: bool = True) -> None:
@@ -186,18 +190,20 @@ class Fuzzer:
 
     # ---- what must hold
 
-    def _one(self, wire: Wire, message: Message, how: str) -> bool:
-        """Read the answer to one message; False if there is no point in reading on."""
+    def _one(self, wire: Wire, message: Message, how: str) -> Answer | None:
+        """Read the answer to one message; None, with the fault recorded, if there is no point in reading on."""
         check = self.trial.check
         place = f"{message.kind}, {how}"
         try:
             answer = wire.final(bodiless=message.bodiless)
         except TimeoutError:
-            return check(False, "a request is never answered", place)
+            check(False, "a request is never answered", place)
+            return None
         except BrokenAnswerError as error:
-            return check(False, "an answer that is no HTTP", f"{place}: {error}")
-        if answer is None:
-            return check(False, "a connection ends without the answer", place)
+            check(False, "an answer that is no HTTP", f"{place}: {error}")
+            return None
+        if not check(answer is not None, "a connection ends without the answer", place) or answer is None:
+            return None
         check(answer.status != 500, "an answer with 500", place)
         check(answer.status in message.statuses, "a wrong status", f"{place}: {answer.status} {answer.body[:150]!r}")
         if message.request_id is not None:
@@ -208,19 +214,16 @@ class Fuzzer:
             check(complaint is None, "a wrong answer", f"{place}: {complaint}")
         elif answer.status >= 400 and not message.bodiless:
             check(_is_error(answer), "an error without the usual shape", f"{place}: {answer.body[:150]!r}")
-        return True
+        return answer
 
-    def _closed(self, wire: Wire) -> bool:
-        """Whether the service has ended the connection, which a message allowed it to."""
-        wire.socket.settimeout(0.05)
+    def _end(self, wire: Wire, place: str) -> None:
+        """Nothing comes behind an answer that announced the end."""
         try:
-            return not wire.socket.recv(1, 2)  # MSG_PEEK
-        except TimeoutError:
-            return False
-        except OSError:
-            return True
-        finally:
-            wire.socket.settimeout(_PATIENCE)
+            answer = wire.final()
+        except (TimeoutError, BrokenAnswerError) as error:
+            self.trial.check(False, "a connection does not end as announced", f"{place}: {error!r}")
+        else:
+            self.trial.check(answer is None, "an answer behind the announced end", f"{place}: {answer}")
 
     def _refusal_or_end(self, wire: Wire, how: str) -> None:
         """Behind the good requests came garbage: a 4xx or nothing, and then the end."""

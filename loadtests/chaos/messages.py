@@ -34,8 +34,7 @@ class Message:
     asked: str | None = None  # the target whose right answer must come if the status is 200
     statuses: frozenset[int] = _SUCCESS
     bodiless: bool = False  # an answer to HEAD
-    may_close: bool = False  # the service may close the connection after it
-    interim: bool = False  # 100 Continue may come before
+    may_close: bool = False  # the service may announce the end of the connection with the answer
 
 
 def well_formed(rng: random.Random, number: int) -> Message:
@@ -96,7 +95,7 @@ def _expecting(rng: random.Random, request_id: str) -> Message:
     asked, body = _json_question(rng)
     head = f"POST /recommend HTTP/1.1\r\nHost: x\r\nX-Request-ID: {request_id}\r\nContent-Type: application/json\r\n"
     raw = f"{head}Expect: 100-continue\r\nContent-Length: {len(body)}\r\n\r\n".encode() + body
-    return Message("Expect", raw, request_id, asked, interim=True)
+    return Message("Expect", raw, request_id, asked, may_close=True)
 
 
 def _chunked(rng: random.Random, request_id: str) -> Message:
@@ -113,7 +112,7 @@ def _chunked(rng: random.Random, request_id: str) -> Message:
             + b"\r\n"
         )
     trailers = rng.choice((b"", b"X-Trailer: t\r\n", b"X-Request-ID: of-a-trailer\r\nX-Priority: nobody\r\n"))
-    return Message("chunked", raw + b"0\r\n" + trailers + b"\r\n", request_id, asked)
+    return Message("chunked", raw + b"0\r\n" + trailers + b"\r\n", request_id, asked, may_close=True)
 
 
 def _json_question(rng: random.Random) -> tuple[str, bytes]:

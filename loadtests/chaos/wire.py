@@ -25,6 +25,11 @@ class Answer(NamedTuple):
         """Return the first header of this name."""
         return next((value for each, value in self.headers if each == name), None)
 
+    @property
+    def is_last(self) -> bool:
+        """Whether the connection ends with this answer, and says so."""
+        return "close" in (self.header("connection") or "").lower()
+
     def json(self) -> Any:
         """Return the body, read as JSON."""
         return json.loads(self.body)
