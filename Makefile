@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 NATIVE := setup.py greedy_core/_kernel.pyx $(wildcard greedy_core/native/*)
 
-.PHONY: help serve test lint bench peers paper httpbench loadtest sanitize race fuzz wheel-test clean
+.PHONY: help serve test lint bench peers paper httpbench loadtest chaos sanitize race fuzz wheel-test clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -38,6 +38,9 @@ httpbench: $(VENV)/peers.stamp  ## requests per second against a bare ASGI funct
 loadtest: $(VENV)/dev.stamp  ## the service and a fleet under load; writes a report
 	sh deploy/install-packages.sh
 	$(BIN)/python -m loadtests.http $(ARGS)
+
+chaos: $(VENV)/dev.stamp  ## faults of every kind against the service; a table of what was wrong
+	$(BIN)/python -m loadtests.chaos $(ARGS)
 
 sanitize: $(VENV)/test.stamp  ## the core's tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	sh .ci/sanitize $(BIN)/python
