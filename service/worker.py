@@ -11,10 +11,10 @@ from service.answering.answering import Answering
 from service.http.key_limits import KeyLimits
 from service.http.keys import Keyring, presented_key
 from service.http.questions import QuestionReader
+from service.logs import logger
 from service.models.agreement import Agreement
 from service.models.keeper import ModelKeeper
-from service.process.logs import logger
-from service.process.shared_memory import SharedMemory
+from service.shared_memory import SharedMemory
 from service.telemetry.families import SHED_REASONS
 from service.telemetry.metrics import Metrics
 from service.telemetry.sampling import RateLimit, Sampler

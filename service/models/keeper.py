@@ -24,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from greedy_core import StorageError, VersionsFolder, is_bundle
 from service.errors import ApiError, nothing_to_roll_back, swap_refused
 from service.models.loading import ModelLoader, RefusedError
-from service.process.logs import logger
+from service.logs import logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence

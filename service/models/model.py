@@ -9,7 +9,7 @@ import numpy as np
 import orjson
 
 from greedy_core import Calibration, CalibrationError
-from service.process.logs import logger
+from service.logs import logger
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

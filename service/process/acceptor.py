@@ -9,7 +9,7 @@ from __future__ import annotations
 import errno
 from typing import TYPE_CHECKING
 
-from service.process.logs import logger
+from service.logs import logger
 
 if TYPE_CHECKING:
     import asyncio

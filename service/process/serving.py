@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Sequence
 
-    from service.process.shared_memory import SharedMemory
     from service.settings import Settings
+    from service.shared_memory import SharedMemory
 
 
 class Listener:
