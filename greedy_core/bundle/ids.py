@@ -3,7 +3,8 @@
     id -> BLAKE2b, 64 bits -> its top bits pick a bucket -> positions in the bucket -> compare the id itself
 
 The table is two arrays beside the texts and is memory-mapped like everything else. On average a bucket holds
-one id or less, so a look-up touches a handful of cache lines, whatever the number of ids.
+one id or less, so a look-up touches a handful of cache lines, whatever the number of ids. It is a table of our own
+because a dictionary would be copied into every process and an embedded store would be a second format on disk.
 """
 
 from __future__ import annotations
