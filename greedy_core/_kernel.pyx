@@ -202,6 +202,36 @@ cdef Text text_of(str given) except *:
     return found
 
 
+cdef Text checked_text_of(given) except *:
+    if not isinstance(given, str):
+        raise InvalidQueryError(f"an id is text, but {given!r} was given.")
+    return text_of(given)
+
+
+cdef int32_t decimal_position(Text text, int64_t length) noexcept:
+    """The number that a text is, if it is written without leading zeros and below `length`; else -1."""
+    cdef int64_t number = 0
+    cdef size_t i
+    if text.data == NULL or not 1 <= text.length <= 10 or (text.data[0] == c"0" and text.length > 1):
+        return -1
+    for i in range(text.length):
+        if not c"0" <= text.data[i] <= c"9":
+            return -1
+        number = 10 * number + (text.data[i] - c"0")
+    return <int32_t> number if number < length else -1
+
+
+def decimal_positions(texts, int64_t length):
+    """The numbers from 0 to length - 1 that texts are, as an int32 array; -1 for other texts."""
+    cdef list given = list(texts)
+    cdef cnp.npy_intp n = len(given), i
+    cdef cnp.ndarray found = cnp.PyArray_EMPTY(1, &n, cnp.NPY_INT32, 0)
+    cdef int32_t* out = <int32_t*> cnp.PyArray_DATA(found)
+    for i in range(n):
+        out[i] = decimal_position(checked_text_of(given[i]), length)
+    return found
+
+
 @cython.final
 cdef class IdLookup:
     """A table of ids as the native code sees it. Immutable; any number of threads may look up at once.
@@ -243,9 +273,7 @@ cdef class IdLookup:
         cdef cnp.ndarray found = cnp.PyArray_EMPTY(1, &n, cnp.NPY_INT32, 0)
         cdef int32_t* out = <int32_t*> cnp.PyArray_DATA(found)
         for i in range(n):
-            if not isinstance(given[i], str):
-                raise InvalidQueryError(f"an id is text, but {given[i]!r} was given.")
-            wanted[i] = text_of(given[i])
+            wanted[i] = checked_text_of(given[i])
         with nogil:
             self.table.find(wanted.data(), n, out)
         return found

@@ -29,8 +29,7 @@ if TYPE_CHECKING:
     from greedy_core.embeddings import Float32Array
     from greedy_core.fit.directions import FixedKind, Kind
 
-# The first entries of a centre's list are the ones that tell: many centres with short lists find more than few with
-# long ones.
+# For the same memory, many centres with short lists find more than few with long ones.
 _CENTRE_DEPTH = 1024
 # A query that is decomposed into centres is known better than by the axes alone, so fewer entries are read for it.
 _SCREENINGS = {"sparse": Screening("sum", 16, 16), "learned": Screening("sum", 16, 4)}
@@ -185,7 +184,7 @@ class GreedyIndex(KernelIndex):
         held_out = hold_out(vectors if users is None else users)
         fitted = None if users is None else held_out.fitted
         axes = Axes(vectors, fitted)
-        # Without queries nobody is known beforehand, so there is nobody to follow centres.
+        # Only queries that are known beforehand use centres.
         kinds: list[FixedKind] = ["axes", "principal", "sparse" if users is None else "learned"]
         indexes = [make(fitted, axes, kind) for kind in kinds]
         if indexes[-1].n_centres:

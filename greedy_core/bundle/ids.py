@@ -3,7 +3,8 @@
     id -> BLAKE2b, 64 bits -> its top bits pick a bucket -> positions in the bucket -> compare the id itself
 
 The table is two arrays beside the texts and is memory-mapped like everything else. On average a bucket holds
-one id or less, so a look-up touches a handful of cache lines, whatever the number of ids.
+one id or less, so a look-up touches a handful of cache lines, whatever the number of ids. It is a table of our own
+because a dictionary would be copied into every process and an embedded store would be a second format on disk.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
-from greedy_core._kernel import IdLookup, hash_ids
+from greedy_core._kernel import IdLookup, decimal_positions, hash_ids
 from greedy_core.bundle.texts import Texts, check_offsets, pack_texts
 from greedy_core.errors import CorruptModelError, InvalidEmbeddingsError
 
@@ -61,15 +62,12 @@ class PositionIds:
 
     def position(self, text: str) -> int | None:
         """Return the number that the text is, if it is written as `text` would write it."""
-        if not (text.isascii() and text.isdigit()) or len(text) > 10 or (text[0] == "0" and text != "0"):
-            return None
-        position = int(text)
-        return position if position < self._length else None
+        position = int(decimal_positions((text,), self._length)[0])
+        return None if position < 0 else position
 
     def positions(self, texts: Iterable[str]) -> npt.NDArray[np.int32]:
         """Return the numbers that the texts are, -1 for others."""
-        found = [self.position(text) for text in texts]
-        return np.array([-1 if position is None else position for position in found], dtype=np.int32)
+        return decimal_positions(texts, self._length)
 
     def text(self, position: int) -> str:
         """Return the position in decimal."""

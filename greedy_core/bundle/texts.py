@@ -46,7 +46,7 @@ class Texts:
         return self._length
 
     def __getitem__(self, position: int) -> str:
-        # A damaged text is still a text; whoever wants to know asks for the checksums.
+        # Damaged bytes are replaced here; `verify` is what reports them.
         return self.raw(position).tobytes().decode("utf-8", "replace")
 
     def raw(self, position: int) -> memoryview:

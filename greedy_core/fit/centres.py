@@ -1,4 +1,8 @@
-"""Centres: directions in which many queries point."""
+"""Centres: directions in which many queries point.
+
+The k-means is written out here: it is twenty lines, and a library of learning algorithms would be the largest
+dependency of all.
+"""
 
 from __future__ import annotations
 

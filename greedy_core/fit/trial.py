@@ -150,7 +150,7 @@ class Trial(Generic[IndexT]):
         return float(np.interp(allowed, taken, self.recalls.mean(axis=1), left=0.0).mean())
 
     def surely(self, i: int) -> float:
-        """Return the recall at the i-th budget, less its standard error: another sample may have less luck."""
+        """Return the recall at the i-th budget, less its standard error, so that a lucky sample decides nothing."""
         return float(self.recalls[i].mean() - standard_error(self.recalls[i]))
 
 

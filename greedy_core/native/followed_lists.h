@@ -1,4 +1,5 @@
-// The directions that a query follows, and their lists on one side: those that speak for their items, or those against them.
+// The lists that a query reads. Along a direction with a positive weight an item's product is positive: the entry is in favour of
+// the item. The list of the opposite direction holds the entries against.
 #pragma once
 
 #include <algorithm>
@@ -42,7 +43,7 @@ struct FollowedWeights {
 
 class FollowedLists {
  public:
-  // Of every axis, the list that speaks for its items, or the opposite one. A centre has one list, on the side of its weight.
+  // Takes the list in favour, or the one against, of every axis. A centre has one list, which is on the side of its weight's sign.
   void assign(const FollowedWeights& followed, const LevelTable& levels, const Decomposition& decomposition, bool against) {
     lists_.resize(followed.n);
     firsts_.resize(followed.n);
@@ -87,7 +88,7 @@ class FollowedLists {
   }
 
  private:
-  // Finds the lists with an entry above a level. Without a branch, since nobody could predict it.
+  // Finds the lists with an entry above a level, without a branch: it would be mispredicted half of the time.
   std::size_t reach(std::int32_t level) {
     std::int32_t* const reached = reached_.data();
     const std::int32_t* const firsts = firsts_.data();

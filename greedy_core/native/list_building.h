@@ -45,7 +45,7 @@ inline void build_list(const float* column, std::int64_t n_items, float sign, st
     }
   };
   collect(likely_bound(column, n_items, sign, depth));
-  // A sample may mislead; then all are looked at.
+  // The bound of the sample was too high: take all items.
   if (static_cast<std::int64_t>(keys.size()) < depth) collect(-std::numeric_limits<float>::infinity());
   const auto cut = keys.begin() + depth;
   if (cut != keys.end()) std::nth_element(keys.begin(), cut, keys.end(), std::greater<>());

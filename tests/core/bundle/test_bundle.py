@@ -497,7 +497,28 @@ class TestIds:
         ids = PositionIds(11)
         assert ids.position("10") == 10
         assert ids.many([0, 10]) == ["0", "10"]
-        assert ids.positions(["10", "11", "010", "x", "0"]).tolist() == [10, -1, -1, -1, 0]
+        wanted = [
+            "10",
+            "11",
+            "010",
+            "x",
+            "0",
+            "",
+            "00",
+            "-1",
+            "+1",
+            " 1",
+            "1 ",
+            "\u0661",
+            "9" * 10,
+            "9" * 20,
+            "\ud800",
+            "1\0",
+        ]
+        assert ids.positions(wanted).tolist() == [10, -1, -1, -1, 0, *([-1] * 11)]
+        assert [ids.position(text) for text in wanted] == [10, None, None, None, 0, *([None] * 11)]
+        with pytest.raises(InvalidQueryError, match="an id is text"):
+            ids.positions(["1", 2])
 
 
 def _answers(path, results):
