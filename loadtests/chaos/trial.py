@@ -34,8 +34,8 @@ class Amounts:
 
 
 QUICK = Amounts(
-    requests=3_000,
-    bundles=60,
+    requests=2_000,
+    bundles=50,
     kills=1,
     soak_seconds=8,
     load_seconds=2,
@@ -44,10 +44,10 @@ QUICK = Amounts(
     part_seconds=60,
 )
 SHORT = Amounts(
-    requests=20_000,
-    bundles=250,
-    kills=3,
-    soak_seconds=20,
+    requests=12_000,
+    bundles=150,
+    kills=2,
+    soak_seconds=15,
     load_seconds=3,
     crowd=2_000,
     body_megabytes=(1, 8),
