@@ -9,12 +9,13 @@ import subprocess
 import time
 from collections import Counter
 from contextlib import contextmanager
+from itertools import count
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from loadtests.chaos import models
-from loadtests.chaos.bundle_mutations import Mutation
+from loadtests.chaos.bundle_mutations import Mutation, mutations
 from loadtests.chaos.oracle import timeless
 from loadtests.chaos.serving import Service, budgetrec
 from loadtests.chaos.wire import BrokenAnswerError
