@@ -27,7 +27,7 @@ _MEGABYTE = 1 << 20
 _MOST_GROWTH = 64 * _MEGABYTE
 _MOST_SENT = 40 * _MEGABYTE
 _FEW = 50
-_HEAVY_CONNECTIONS, _HEAVY_BUDGET = 400, 40_000
+_HEAVY_BUDGET = 40_000
 
 
 def run(trial: Trial) -> None:
@@ -45,8 +45,9 @@ def run(trial: Trial) -> None:
     trial.step("more connections than a worker may have")
     with Service(trial, folder, max_connections=_FEW) as service:
         too_many(trial, service)
-    trial.step(f"{_HEAVY_CONNECTIONS} connections with a budget of {_HEAVY_BUDGET:,}")
-    heavy(trial, models.large(trial))
+    if trial.amounts.storm:
+        trial.step(f"{trial.amounts.storm} connections with a budget of {_HEAVY_BUDGET:,}")
+        heavy(trial, models.large(trial))
 
 
 # ---- messages without end
@@ -234,16 +235,18 @@ def heavy(trial: Trial, folder: Path) -> None:
     """Hundreds of connections with large budgets: a probe on a fresh connection is answered at once."""
     with Service(trial, folder, max_budget=60_000) as service, Probe(service.port, fresh=True) as probe:
         began = time.monotonic()
-        answered, statuses = asyncio.run(_storm(service.port, max(6.0, trial.amounts.load_seconds)))
+        answered, statuses = asyncio.run(
+            _storm(service.port, trial.amounts.storm, max(6.0, trial.amounts.load_seconds))
+        )
         seen = probe.since(began)
         trial.did("heavy requests", answered)
-        trial.figure(f"{_HEAVY_CONNECTIONS} connections at budget {_HEAVY_BUDGET:,}: {statuses}; {seen}")
+        trial.figure(f"{trial.amounts.storm} connections at budget {_HEAVY_BUDGET:,}: {statuses}; {seen}")
         seen.judge(trial, "beside large budgets")
         trial.check(set(statuses) <= {200, 503, 429}, "a large budget is answered strangely", statuses)
         trial.check(statuses.get(200, 0) > 0, "large budgets are never answered", statuses)
 
 
-async def _storm(port: int, seconds: float) -> tuple[int, dict[int, int]]:
+async def _storm(port: int, connections: int, seconds: float) -> tuple[int, dict[int, int]]:
     statuses: dict[int, int] = {}
     end = time.monotonic() + seconds
 
@@ -265,5 +268,5 @@ async def _storm(port: int, seconds: float) -> tuple[int, dict[int, int]]:
         with contextlib.suppress(TimeoutError, OSError):
             await asyncio.wait_for(caller(number), seconds + 5)
 
-    await asyncio.gather(*(bounded(number) for number in range(_HEAVY_CONNECTIONS)))
+    await asyncio.gather(*(bounded(number) for number in range(connections)))
     return sum(statuses.values()), statuses

@@ -29,6 +29,7 @@ class Amounts:
     soak_seconds: float
     load_seconds: float  # of each phase of a load
     crowd: int  # connections that do nothing
+    storm: int  # connections that ask for large budgets
     body_megabytes: tuple[int, ...]
     part_seconds: float  # a part that takes longer is itself a fault
 
@@ -40,6 +41,7 @@ QUICK = Amounts(
     soak_seconds=8,
     load_seconds=2,
     crowd=300,
+    storm=0,
     body_megabytes=(1,),
     part_seconds=60,
 )
@@ -50,6 +52,7 @@ SHORT = Amounts(
     soak_seconds=15,
     load_seconds=3,
     crowd=2_000,
+    storm=400,
     body_megabytes=(1, 8),
     part_seconds=90,
 )
@@ -60,6 +63,7 @@ LONG = Amounts(
     soak_seconds=3_600,
     load_seconds=20,
     crowd=5_000,
+    storm=400,
     body_megabytes=(1, 8),
     part_seconds=7_200,
 )
