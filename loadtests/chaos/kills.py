@@ -141,7 +141,7 @@ def worker_while_swapping(trial: Trial, folder: Path, oracle: Oracle) -> None:
 
 def supervisor(trial: Trial, folder: Path) -> None:
     """Kill the supervisor: its workers go, the port is free, and the next start leaves no folders of it behind."""
-    for moment in ("serving", "swapping")[: 1 + trial.amounts.kills]:
+    for moment in ("serving", "swapping")[: trial.amounts.kills]:
         service = Service(trial, folder, workers=2)
         try:
             workers = service.workers()
@@ -165,7 +165,7 @@ def supervisor(trial: Trial, folder: Path) -> None:
 
 def stopped_at_once(trial: Trial, folder: Path) -> None:
     """SIGTERM as soon as the service says that it serves: it ends cleanly, whatever it was about to do."""
-    for _ in range(4 * trial.amounts.kills):
+    for _ in range(2 * trial.amounts.kills):
         service = Service(trial, folder, workers=2, ready=False)
         try:
             status = service.stop()

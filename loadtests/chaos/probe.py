@@ -75,6 +75,7 @@ class Probe:
 
     def __exit__(self, *_: object) -> None:
         assert self._process.stdin is not None
+        assert self._process.stdout is not None
         self._process.stdin.close()
         try:
             self._process.wait(PATIENCE + 5)
@@ -82,6 +83,7 @@ class Probe:
             self._process.kill()
             self._process.wait()
             self._reader.join()
+            self._process.stdout.close()
 
     def _read(self) -> None:
         assert self._process.stdout is not None

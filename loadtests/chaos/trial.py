@@ -29,27 +29,30 @@ class Amounts:
     soak_seconds: float
     load_seconds: float  # of each phase of a load
     crowd: int  # connections that do nothing
+    storm: int  # connections that ask for large budgets
     body_megabytes: tuple[int, ...]
     part_seconds: float  # a part that takes longer is itself a fault
 
 
 QUICK = Amounts(
-    requests=3_000,
-    bundles=60,
+    requests=2_000,
+    bundles=50,
     kills=1,
     soak_seconds=8,
     load_seconds=2,
     crowd=300,
+    storm=0,
     body_megabytes=(1,),
     part_seconds=60,
 )
 SHORT = Amounts(
-    requests=20_000,
-    bundles=250,
-    kills=3,
-    soak_seconds=20,
+    requests=12_000,
+    bundles=150,
+    kills=2,
+    soak_seconds=15,
     load_seconds=3,
     crowd=2_000,
+    storm=400,
     body_megabytes=(1, 8),
     part_seconds=90,
 )
@@ -60,6 +63,7 @@ LONG = Amounts(
     soak_seconds=3_600,
     load_seconds=20,
     crowd=5_000,
+    storm=400,
     body_megabytes=(1, 8),
     part_seconds=7_200,
 )

@@ -1,23 +1,19 @@
 """The suite itself: it reads answers as they are, counts what it finds, and ends when it should."""
 
 import random
-import shutil
 import socket
 import threading
 import time
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 
 from loadtests.chaos import __main__ as command
-from loadtests.chaos import bundle_damage, messages
+from loadtests.chaos import messages
 from loadtests.chaos.oracle import Oracle, timeless
 from loadtests.chaos.parts import PARTS
 from loadtests.chaos.trial import QUICK, Trial
 from loadtests.chaos.wire import Answer, BrokenAnswerError, Wire, ask
-
-GOLDEN = Path(__file__).parents[1] / "core" / "golden" / "bundle-v1"
 
 
 @pytest.fixture
@@ -138,25 +134,6 @@ def test_messages_are_what_they_say():
     for message in made:
         assert message.request_id.encode() in message.raw
         assert message.raw.lstrip(b"\r\n").split(b" ", 1)[0].isalpha()
-
-
-def test_damage_damages_a_copy_and_leaves_the_source_alone(tmp_path):
-    source = tmp_path / "source"
-    shutil.copytree(GOLDEN, source)
-    before = {path.name: path.read_bytes() for path in source.iterdir()}
-    changed = 0
-    for seed in range(60):
-        place = tmp_path / f"damaged-{seed}"
-        bundle_damage.draw(random.Random(seed), source).make(source, place)
-        changed += any(not is_same(place / name, content) for name, content in before.items())
-    assert {path.name: path.read_bytes() for path in source.iterdir()} == before
-    # A value may be set to what it was.
-    assert changed > 40
-
-
-def is_same(path, content):
-    """Whether a file holds this; what is no file is not opened, for it may never end."""
-    return path.is_file() and not path.is_symlink() and path.read_bytes() == content
 
 
 class TestCommand:
