@@ -12,7 +12,13 @@ from greedy_core._kernel import Kernel
 from greedy_core.embeddings import UserVectors, as_embeddings, own_rows, pad_rows, same_dims
 from greedy_core.errors import CorruptModelError, InvalidBudgetError, InvalidEmbeddingsError
 from greedy_core.fit.centres import fit_centres
-from greedy_core.fit.checking import check_axis_lists, check_centre_lists, check_decompositions, check_vectors
+from greedy_core.fit.checking import (
+    check_axis_lists,
+    check_centre_lists,
+    check_decompositions,
+    check_unit,
+    check_vectors,
+)
 from greedy_core.fit.choice import choose
 from greedy_core.fit.decomposition import decompose, decomposition_length
 from greedy_core.fit.directions import KINDS, Axes
@@ -240,8 +246,11 @@ class GreedyIndex(KernelIndex):
         check_vectors("the items", self._rows)
         if self._rows[:, self._n_dims :].any():
             raise CorruptModelError("the rows of the index are not padded with zeros; build the model again.")
+        if self._unpadded_axes is not None:
+            check_unit("axes", self._unpadded_axes)
         check_axis_lists(items, self._unpadded_axes, self._lists)
         if self._centres is not None:
+            check_unit("centres", self._centres.vectors)
             check_centre_lists(items, *self._centres)
 
     def verify_decompositions(self, stored: Float32Array, queries: Float32Array) -> None:
@@ -312,8 +321,7 @@ def _stored_lists(arrays: Mapping[str, npt.NDArray[Any]], name: str, n_lists: in
 def _check_directions(name: str, vectors: Float32Array | None, width: int) -> None:
     if vectors is None:
         return
-    fits = len(vectors) > 0 and vectors.shape[1] == width and bool((np.abs(vectors) <= 1.001).all())
-    if not fits or (np.abs(np.linalg.norm(vectors, axis=1) - 1) > 0.001).any():
+    if len(vectors) == 0 or vectors.shape[1] != width or not (np.abs(vectors) <= 1.001).all():
         raise CorruptModelError(
             f"{name} of shape {vectors.shape} are not unit vectors like the rows; write the model again."
         )

@@ -35,6 +35,12 @@ def check_vectors(name: str, vectors: Float32Array) -> None:
             )
 
 
+def check_unit(name: str, directions: Float32Array) -> None:
+    """Refuse directions that are not unit vectors."""
+    if (np.abs(np.linalg.norm(directions, axis=1) - 1) > 10 * _TOLERANCE).any():
+        raise CorruptModelError(f"the {name} of the index are not unit vectors; build the model again.")
+
+
 def check_axis_lists(items: Float32Array, axes: Float32Array | None, lists: Lists) -> None:
     """Refuse lists along axes that hold another value than the item's, or pass over an item that belongs into them."""
     lengths = np.sqrt(np.einsum("ij,ij->i", items, items, dtype=np.float64)).astype(np.float32)
