@@ -105,7 +105,9 @@ def test_files_that_a_page_names_exist(page):
     named |= set(re.findall(r"\]\(((?!https?:|#)[^)#]+)\)", text))
     # What a command writes is named too, and is not there before.
     named = {name for name in named if "/out/" not in name}
-    missing = [name for name in named if not (ROOT / name).exists() and not (ROOT / page).parent.joinpath(name).exists()]
+    missing = [
+        name for name in named if not (ROOT / name).exists() and not (ROOT / page).parent.joinpath(name).exists()
+    ]
     assert not missing
 
 

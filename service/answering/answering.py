@@ -119,7 +119,7 @@ class Answering:
     # ---- one question
 
     def expected_products(self, question: Question, now: float) -> int | None:
-        """Return what a question will probably get, None if it is not for the event loop: too long, or refused."""
+        """Return what a question will probably get, None if it is not for the event loop: too long, or no model."""
         model = self.model
         if model is None or len(question.exclude) > MANY_IDS:
             return None

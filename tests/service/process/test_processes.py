@@ -224,3 +224,9 @@ def model_pss(pid, path):
         elif inside and line.startswith("Pss:"):
             total += int(line.split()[1]) * 1024
     return total
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_sigterm_right_at_the_beginning(model, tmp_path, workers):
+    with server(model.path, tmp_path / "log", wait=False, workers=workers) as running:
+        assert running.stop() == 0
