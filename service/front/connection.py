@@ -158,10 +158,7 @@ class Connection(asyncio.Protocol):
             limit = worker.authorize(headers)
             question = worker.questions.recommend(query, headers, self.arrival)
             products = worker.answering.expected_products(question, self.arrival)
-            if products is not None and front.load.is_full(question.priority):
-                if question.deadline is None:
-                    raise front.load.refusal(question.priority)
-                # Whoever names a deadline is never refused: there is time for the popular items.
+            if products is not None and worker.answering.comes_too_late(question, front.load, self.arrival):
                 question.expire()
         except ApiError as error:
             self._fail(error)

@@ -139,7 +139,7 @@ class TestTheEnd:
 
     def test_what_runs_is_finished(self, tmp_path):
         model = write_model(tmp_path / "m", n_items=60_000)
-        asks = [{"user_id": f"u{8 + n % 150}", "budget": 60_000} for n in range(200)]
+        asks = [{"user_id": f"u{8 + n % 150}", "budget": 60_000} for n in range(1000)]
         body = json.dumps({"requests": asks}).encode()
         with server(model.path, tmp_path / "log") as running, RawConnection(running.port) as raw:
             raw.send(
@@ -150,7 +150,7 @@ class TestTheEnd:
             assert running.stop() == 0
             status, _, answer = raw.answer()
             assert status == 200
-            assert answer.count(b'"user_id"') == 200
+            assert answer.count(b'"user_id"') == 1000
 
     def test_not_ready_while_draining(self, model, tmp_path):
         with server(model.path, tmp_path / "log", drain_seconds=3) as running:
