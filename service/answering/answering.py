@@ -216,10 +216,10 @@ class Answering:
         inline = self.admission.inline
         grant = self._budgets.grant(question, model, self.law, now)
         load = inline if grant.granted <= self.inline_budget else self.admission.threaded
-        if not admitted and self.comes_too_late(question, load, now):
-            return Grant(grant.asked, 0, "overload")
         if load.is_calm() or grant.granted == 0:
             return grant
+        if not admitted and self.comes_too_late(question, load, now):
+            return Grant(grant.asked, 0, "overload")
         left = load.shrink(grant.granted, question.priority, now)
         return Grant(grant.asked, model.reachable(left), "overload") if left < grant.granted else grant
 
@@ -228,6 +228,8 @@ class Answering:
 
         Whoever names a deadline is never refused: there is time for the popular items.
         """
+        if load.is_calm():
+            return False
         remaining = question.remaining(now)
         if remaining is not None:
             return load.is_full(question.priority) or load.wait() > remaining * DEADLINE_SHARE
