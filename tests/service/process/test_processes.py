@@ -4,6 +4,8 @@ import itertools
 import json
 import os
 import signal
+import socket
+import struct
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -201,6 +203,13 @@ class TestTheBeginning:
             settings = Settings(models=model.path, port=running.port)
             with pytest.raises(OSError, match=f"cannot listen on 127.0.0.1:{running.port}"):
                 bind(settings)
+
+
+def test_the_kernel_holds_as_many_connections_as_the_setting_says():
+    with bind(Settings(port=0, backlog=77)) as listener:
+        # Of a listening socket, the sixth 32-bit word of tcp_info is the length of its queue.
+        info = listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 64)
+        assert struct.unpack_from("=8B6I", info)[8 + 5] == 77
 
 
 def test_workers_share_one_copy_of_the_model(tmp_path):
