@@ -24,11 +24,12 @@ _TARGETS = (
     b"/recommend?user_id=42#x", b"http://h/recommend?user_id=1", b'/recommend?"<>{}|^`', b"*",
 )  # fmt: skip
 _LINES = (
-    b"Host: x", b"host:x", b"User-Agent: curl/8.0", b"X-Request-ID: mine", b"x-request-id:\t mine \t", b"X-Priority: batch",
-    b"X-Request-Deadline-Ms: 5", b"X-API-Key: secret", b"Authorization: Bearer secret", b"Origin: https://shop.example",
-    b"Connection: keep-alive", b"Connection: close", b"Connection: Upgrade", b"Upgrade: h2c", b"Content-Length: 0",
-    b"Content-Length: 5", b"Transfer-Encoding: chunked", b"Expect: 100-continue", b"Proxy-Connection: close", b"TE: trailers",
-    b"X-Any: \xc3\xbc\xff", b"Cookie: a=b; c=d", b"X-Forwarded-For: 10.0.0.1", b"Keep-Alive: timeout=5", b": empty", b" folded",
+    b"Host: x", b"host:x", b"User-Agent: curl/8.0", b"X-Request-ID: mine", b"x-request-id:\t mine \t",
+    b"X-Priority: batch", b"X-Request-Deadline-Ms: 5", b"X-API-Key: secret", b"Authorization: Bearer secret",
+    b"Origin: https://shop.example", b"Connection: keep-alive", b"Connection: close", b"Connection: Upgrade",
+    b"Upgrade: h2c", b"Content-Length: 0", b"Content-Length: 5", b"Transfer-Encoding: chunked",
+    b"Expect: 100-continue", b"Proxy-Connection: close", b"TE: trailers", b"X-Any: \xc3\xbc\xff",
+    b"Cookie: a=b; c=d", b"X-Forwarded-For: 10.0.0.1", b"Keep-Alive: timeout=5", b": empty", b" folded",
 )  # fmt: skip
 
 
