@@ -25,20 +25,25 @@ if sanitize:
     compile_args += ["-fsanitize=address,undefined", "-fno-sanitize-recover=undefined", "-fno-omit-frame-pointer"]
     link_args += ["-fsanitize=address,undefined"]
 
+
+
+def extension(name: str, *native: str) -> Extension:
+    """Return greedy_core.<name> with the native sources it needs."""
+    return Extension(
+        f"greedy_core.{name}",
+        sources=[f"greedy_core/{name}.pyx", *(f"greedy_core/native/{source}" for source in native)],
+        depends=sorted(map(str, Path("greedy_core/native").glob("*.h"))),
+        include_dirs=["greedy_core/native", np.get_include()],
+        language="c++",
+        define_macros=macros,
+        extra_compile_args=compile_args,
+        extra_link_args=link_args,
+    )
+
+
 setup(
     ext_modules=cythonize(
-        [
-            Extension(
-                "greedy_core._kernel",
-                sources=["greedy_core/_kernel.pyx", "greedy_core/native/inner_product.cpp"],
-                depends=sorted(map(str, Path("greedy_core/native").glob("*.h"))),
-                include_dirs=["greedy_core/native", np.get_include()],
-                language="c++",
-                define_macros=macros,
-                extra_compile_args=compile_args,
-                extra_link_args=link_args,
-            )
-        ],
+        [extension("_kernel", "inner_product.cpp"), extension("_graph")],
         compiler_directives={
             "language_level": 3,
             "boundscheck": checked,
