@@ -32,7 +32,7 @@ class Kernel:
         centre_values: npt.NDArray[np.float32] | None,
         max_budget: int,
         reads: int,
-        routed_reads: int,
+        decomposed_reads: int,
     ) -> None: ...
     def first_bad_list(self) -> int: ...
     def search(
@@ -42,7 +42,7 @@ class Kernel:
         budget: int,
         exclude: npt.ArrayLike | None,
         variant: Variant,
-        route: npt.NDArray[np.float32] | None,
+        decomposition: npt.NDArray[np.float32] | None,
     ) -> SearchResult: ...
     def screen(
         self,
@@ -51,7 +51,7 @@ class Kernel:
         exclude: npt.ArrayLike | None,
         variant: Variant,
         ordered: bool,
-        route: npt.NDArray[np.float32] | None,
+        decomposition: npt.NDArray[np.float32] | None,
     ) -> npt.NDArray[np.int32]: ...
     def search_batch(
         self,
@@ -61,5 +61,5 @@ class Kernel:
         exclude: Any,
         variant: Variant,
         threads: int,
-        routes: Any,
+        decompositions: Any,
     ) -> list[SearchResult]: ...

@@ -37,7 +37,7 @@ cdef extern from "level_table.h" namespace "greedy" nogil:
         void assign(const DirectionLists& lists, const DirectionLists& centre_lists) except +
 
 cdef extern from "followed_lists.h" namespace "greedy" nogil:
-    cppclass Route:
+    cppclass Decomposition:
         const float* weights
         int64_t n_axes
         const float* centres
@@ -67,7 +67,7 @@ cdef extern from "greedy_search.h" namespace "greedy" nogil:
         ok
         query_not_usable
         budget_out_of_reach
-        route_not_usable
+        decomposition_not_usable
     cppclass IndexView:
         const float* rows
         int64_t n_items
@@ -81,29 +81,29 @@ cdef extern from "greedy_search.h" namespace "greedy" nogil:
         ListKnots knots
         LevelTable levels
         int64_t reads
-        int64_t routed_reads
+        int64_t decomposed_reads
     cppclass Request:
         const float* query
-        Route route
+        Decomposition decomposition
         int64_t top_k
         int64_t budget
         const int32_t* exclude
         int64_t n_exclude
         Variant variant
-    cppclass Receipt:
+    cppclass Outcome:
         Status status
         int64_t spent
         int64_t entries_read
         cbool complete
-    Receipt search(QueryScratch& scratch, const IndexView& index, const Request& request) except +
-    Receipt screen(QueryScratch& scratch, const IndexView& index, const Request& request, cbool ordered) except +
+    Outcome search(QueryScratch& scratch, const IndexView& index, const Request& request) except +
+    Outcome screen(QueryScratch& scratch, const IndexView& index, const Request& request, cbool ordered) except +
 
 cdef extern from "batch_search.h" namespace "greedy" nogil:
     cppclass BatchOutput:
         int32_t* ids
         float* scores
         int64_t* counts
-        Receipt* receipts
+        Outcome* outcomes
         int64_t width
     int64_t copy_results(QueryScratch& scratch, int32_t* ids, float* scores)
     void search_batch(const IndexView& index, const Request* requests, int64_t n, int64_t n_threads,
@@ -214,7 +214,7 @@ cdef class Kernel:
 
     def __init__(self, const float[:, ::1] rows, int64_t n_dims, const int32_t[:, ::1] list_ids,
                  const float[:, ::1] list_values, const float[:, ::1] axes, const int32_t[:, ::1] centre_ids,
-                 const float[:, ::1] centre_values, int64_t max_budget, int64_t reads, int64_t routed_reads):
+                 const float[:, ::1] centre_values, int64_t max_budget, int64_t reads, int64_t decomposed_reads):
         assert 0 < n_dims <= rows.shape[1] and rows.shape[1] % 16 == 0 and rows.shape[0] > 0
         self.arrays = (rows, list_ids, list_values, axes, centre_ids, centre_values)
         self.view.rows = &rows[0, 0]
@@ -234,7 +234,7 @@ cdef class Kernel:
         if centre_ids is not None:
             self.view.centre_lists = self.lists_of(centre_ids, centre_values)
         self.view.reads = reads
-        self.view.routed_reads = routed_reads
+        self.view.decomposed_reads = decomposed_reads
         self.view.knots.assign(self.view.lists)
         self.view.levels.assign(self.view.lists, self.view.centre_lists)
 
@@ -273,34 +273,34 @@ cdef class Kernel:
                 return as_positions(exclude, self.view.n_items)
         return exclude
 
-    cdef cnp.ndarray route_of(self, route, Variant variant):
-        """The route as a float32 vector of a length that this index can have made."""
+    cdef cnp.ndarray decomposition_of(self, decomposition, Variant variant):
+        """The decomposition as a float32 vector of a length that this index can have made."""
         cdef cnp.npy_intp spare
-        if not is_plain(route, cnp.NPY_FLOAT32):
-            raise InvalidQueryError("a route is a row of what GreedyIndex.routes returns, and this is something else.")
-        spare = cnp.PyArray_DIM(route, 0) - self.view.n_axes
+        if not is_plain(decomposition, cnp.NPY_FLOAT32):
+            raise InvalidQueryError("a decomposition is a row of what GreedyIndex.decompose returns, and this is something else.")
+        spare = cnp.PyArray_DIM(decomposition, 0) - self.view.n_axes
         if self.view.lists.n_lists == 0 or spare < 0 or spare % 2 or spare // 2 > self.view.centre_lists.n_lists:
             raise InvalidQueryError(
-                f"a route of length {cnp.PyArray_DIM(route, 0)} is not of this index, which has {self.view.n_axes} "
-                f"axes and {self.view.centre_lists.n_lists} centres; ask it for its own with GreedyIndex.routes."
+                f"a decomposition of length {cnp.PyArray_DIM(decomposition, 0)} is not of this index, which has {self.view.n_axes} "
+                f"axes and {self.view.centre_lists.n_lists} centres; ask it for its own with GreedyIndex.decompose."
             )
         if variant != Variant.sum:
-            raise InvalidQueryError("a route is for screening by sums; leave it out, or the variant.")
-        return route
+            raise InvalidQueryError("a decomposition is for screening by sums; leave it out, or the variant.")
+        return decomposition
 
     cdef int fill(self, Request* request, const float* query, top_k, budget, cnp.ndarray exclude, Variant variant,
-                  cnp.ndarray route) except -1:
+                  cnp.ndarray decomposition) except -1:
         """Make a request of checked arguments. The caller keeps the arrays alive."""
         request.query = query
-        request.route.weights = NULL
-        request.route.centres = NULL
-        request.route.n_axes = 0
-        request.route.n_centres = 0
-        if route is not None:
-            request.route.weights = <const float*> cnp.PyArray_DATA(route)
-            request.route.n_axes = self.view.n_axes
-            request.route.n_centres = (cnp.PyArray_DIM(route, 0) - self.view.n_axes) // 2
-            request.route.centres = request.route.weights + self.view.n_axes + request.route.n_centres
+        request.decomposition.weights = NULL
+        request.decomposition.centres = NULL
+        request.decomposition.n_axes = 0
+        request.decomposition.n_centres = 0
+        if decomposition is not None:
+            request.decomposition.weights = <const float*> cnp.PyArray_DATA(decomposition)
+            request.decomposition.n_axes = self.view.n_axes
+            request.decomposition.n_centres = (cnp.PyArray_DIM(decomposition, 0) - self.view.n_axes) // 2
+            request.decomposition.centres = request.decomposition.weights + self.view.n_axes + request.decomposition.n_centres
         request.top_k = positive(top_k, "top_k", InvalidQueryError)
         request.budget = positive(budget, "the budget", InvalidBudgetError)
         request.variant = variant
@@ -311,18 +311,18 @@ cdef class Kernel:
             request.n_exclude = cnp.PyArray_DIM(exclude, 0)
         return 0
 
-    cdef int check(self, Receipt receipt, int64_t budget) except -1:
-        if receipt.status == Status.ok:
+    cdef int check(self, Outcome outcome, int64_t budget) except -1:
+        if outcome.status == Status.ok:
             return 0
-        if receipt.status == Status.query_not_usable:
+        if outcome.status == Status.query_not_usable:
             raise InvalidQueryError(
                 "the query has a value that is not finite or is above 1e15, which could overflow an inner product; "
                 "repair it."
             )
-        if receipt.status == Status.route_not_usable:
+        if outcome.status == Status.decomposition_not_usable:
             raise InvalidQueryError(
-                "the route has a weight that is not finite or names a centre that is not one of "
-                f"{self.view.centre_lists.n_lists}; ask this index for its own with GreedyIndex.routes."
+                "the decomposition has a weight that is not finite or names a centre that is not one of "
+                f"{self.view.centre_lists.n_lists}; ask this index for its own with GreedyIndex.decompose."
             )
         if self.view.lists.n_lists == 0:
             raise InvalidBudgetError(
@@ -334,38 +334,38 @@ cdef class Kernel:
             f"{self.view.n_items} products of an exact scan; lower it, or build the index with a larger max_budget."
         )
 
-    def search(self, query, top_k, budget, exclude, Variant variant, route):
+    def search(self, query, top_k, budget, exclude, Variant variant, decomposition):
         """One search."""
         cdef Request request
-        cdef Receipt receipt
+        cdef Outcome outcome
         cdef QueryScratch* scratch = &query_scratch()
         cdef cnp.npy_intp n
         cdef cnp.ndarray w = self.vector_of(query)
         cdef cnp.ndarray excluded = None if exclude is None else self.positions_of(exclude)
-        cdef cnp.ndarray followed = None if route is None else self.route_of(route, variant)
+        cdef cnp.ndarray followed = None if decomposition is None else self.decomposition_of(decomposition, variant)
         self.fill(&request, <const float*> cnp.PyArray_DATA(w), top_k, budget, excluded, variant, followed)
         with nogil:
-            receipt = search(scratch[0], self.view, request)
-        self.check(receipt, request.budget)
+            outcome = search(scratch[0], self.view, request)
+        self.check(outcome, request.budget)
         n = scratch.top.size()
         cdef cnp.ndarray ids = cnp.PyArray_EMPTY(1, &n, cnp.NPY_INT32, 0)
         cdef cnp.ndarray scores = cnp.PyArray_EMPTY(1, &n, cnp.NPY_FLOAT32, 0)
         copy_results(scratch[0], <int32_t*> cnp.PyArray_DATA(ids), <float*> cnp.PyArray_DATA(scores))
-        return SearchResult(ids, scores, receipt.spent, receipt.complete, receipt.entries_read)
+        return SearchResult(ids, scores, outcome.spent, outcome.complete, outcome.entries_read)
 
-    def screen(self, query, budget, exclude, Variant variant, cbool ordered, route):
+    def screen(self, query, budget, exclude, Variant variant, cbool ordered, decomposition):
         """The candidates, in the greedy order if asked."""
         cdef Request request
-        cdef Receipt receipt
+        cdef Outcome outcome
         cdef QueryScratch* scratch = &query_scratch()
         cdef cnp.npy_intp n, i
         cdef cnp.ndarray w = self.vector_of(query)
         cdef cnp.ndarray excluded = None if exclude is None else self.positions_of(exclude)
-        cdef cnp.ndarray followed = None if route is None else self.route_of(route, variant)
+        cdef cnp.ndarray followed = None if decomposition is None else self.decomposition_of(decomposition, variant)
         self.fill(&request, <const float*> cnp.PyArray_DATA(w), 1, budget, excluded, variant, followed)
         with nogil:
-            receipt = screen(scratch[0], self.view, request, ordered)
-        self.check(receipt, request.budget)
+            outcome = screen(scratch[0], self.view, request, ordered)
+        self.check(outcome, request.budget)
         n = scratch.candidates.size()
         cdef cnp.ndarray ids = cnp.PyArray_EMPTY(1, &n, cnp.NPY_INT32, 0)
         cdef int32_t* out = <int32_t*> cnp.PyArray_DATA(ids)
@@ -373,12 +373,12 @@ cdef class Kernel:
             out[i] = scratch.candidates[i]
         return ids
 
-    def search_batch(self, queries, top_k, budget, exclude, Variant variant, int64_t threads, routes):
-        """One search per row of queries. budget: one for all, or one each; exclude, routes: None, or one each."""
+    def search_batch(self, queries, top_k, budget, exclude, Variant variant, int64_t threads, decompositions):
+        """One search per row of queries. budget: one for all, or one each; exclude, decompositions: None, or one each."""
         cdef const float[:, ::1] rows = as_queries(queries, self.view.n_dims)
         cdef int64_t n = rows.shape[0]
         cdef vector[Request] requests = vector[Request](n)
-        cdef vector[Receipt] receipts = vector[Receipt](n)
+        cdef vector[Outcome] outcomes = vector[Outcome](n)
         cdef vector[int64_t] counts = vector[int64_t](n)
         cdef BatchOutput output
         cdef cnp.npy_intp[2] shape
@@ -387,7 +387,7 @@ cdef class Kernel:
         shape[1] = min(positive(top_k, "top_k", InvalidQueryError), self.view.n_items)
         budgets = one_each(budget, n, "budgets") if hasattr(budget, "__len__") else [budget] * n
         excluded = [None if ids is None else self.positions_of(ids) for ids in one_each(exclude, n, "exclude lists")]
-        followed = [None if route is None else self.route_of(route, variant) for route in one_each(routes, n, "routes")]
+        followed = [None if decomposition is None else self.decomposition_of(decomposition, variant) for decomposition in one_each(decompositions, n, "decompositions")]
         for i in range(n):
             self.fill(&requests[i], &rows[i, 0], top_k, budgets[i], excluded[i], variant, followed[i])
         cdef cnp.ndarray ids = cnp.PyArray_EMPTY(2, shape, cnp.NPY_INT32, 0)
@@ -395,13 +395,13 @@ cdef class Kernel:
         output.ids = <int32_t*> cnp.PyArray_DATA(ids)
         output.scores = <float*> cnp.PyArray_DATA(scores)
         output.counts = counts.data()
-        output.receipts = receipts.data()
+        output.outcomes = outcomes.data()
         output.width = shape[1]
         with nogil:
             search_batch(self.view, requests.data(), n, threads, output)
         results = []
         for i in range(n):
-            self.check(receipts[i], requests[i].budget)
-            results.append(SearchResult(ids[i, :counts[i]], scores[i, :counts[i]], receipts[i].spent,
-                                        receipts[i].complete, receipts[i].entries_read))
+            self.check(outcomes[i], requests[i].budget)
+            results.append(SearchResult(ids[i, :counts[i]], scores[i, :counts[i]], outcomes[i].spent,
+                                        outcomes[i].complete, outcomes[i].entries_read))
         return results

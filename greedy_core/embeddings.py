@@ -1,26 +1,23 @@
-"""Item, user and query vectors: load them, check them, lay them out for the kernels.
+"""Item, user and query vectors: check them, lay them out for the kernels.
 
 The rest of the library sees one kind of matrix only: float32, C-contiguous, native byte order, finite, at
 least one row and one column. `as_embeddings` is the gate; an array that already is all that passes through
 without a copy, and everything else is converted block by block: the peak is the result and a few megabytes.
 
-    file (.npy, .npz, .parquet, .safetensors) -> load_embeddings -> as_embeddings -> pad_rows -> kernels
+    file -> formats.load_embeddings -> as_embeddings -> pad_rows -> kernels
 """
 
 from __future__ import annotations
 
-import contextlib
 import math
-import zipfile
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import numpy as np
 
-from greedy_core.errors import GreedyCoreError, InvalidEmbeddingsError, InvalidQueryError, StorageError
+from greedy_core.errors import GreedyCoreError, InvalidEmbeddingsError, InvalidQueryError
 
 if TYPE_CHECKING:
-    from collections.abc import Iterator, Sequence
+    from collections.abc import Iterator
 
     import numpy.typing as npt
 
@@ -39,11 +36,16 @@ _BLOCK_VALUES = 1 << 18
 _ONE_QUERY = "the query"
 
 
-class Embeddings(NamedTuple):
-    """What a file held: the vectors, and the ids beside them if there were any."""
+class UserVectors(NamedTuple):
+    """User vectors that passed the gate: finite float32 rows, zeros for those without a vector, and who has one."""
 
     vectors: Float32Array
-    ids: list[str] | None
+    known: npt.NDArray[np.bool_] | None  # None: everybody
+
+    @property
+    def of_known(self) -> Float32Array:
+        """The rows of those that have a vector; perhaps none."""
+        return self.vectors if self.known is None else self.vectors[self.known]
 
 
 def as_embeddings(
@@ -85,6 +87,21 @@ def convert_rows(
     with np.errstate(over="ignore", under="ignore", invalid="ignore"):
         target[...] = given
     _refuse_unusable(given, target, start, name, error)
+
+
+def as_user_vectors(array: npt.ArrayLike) -> UserVectors:
+    """Return user vectors (n_users, n_dims) as `as_embeddings` does; a row of NaN is a user without a vector."""
+    given = _real_array(array, "user vectors", InvalidEmbeddingsError)
+    if given.ndim != 2 or given.dtype.kind != "f" or given.shape[1] == 0:
+        return UserVectors(as_embeddings(given, name="user vectors"), None)
+    unknown = np.zeros(len(given), dtype=np.bool_)
+    for start, block in _row_blocks(given):
+        unknown[start : start + len(block)] = np.isnan(block).all(axis=1)
+    if not unknown.any():
+        return UserVectors(as_embeddings(given, name="user vectors"), None)
+    filled = given.copy()
+    filled[unknown] = 0
+    return UserVectors(as_embeddings(filled, name="user vectors"), ~unknown)
 
 
 def as_query(array: npt.ArrayLike, n_dims: int) -> Float32Array:
@@ -176,30 +193,6 @@ def aligned_empty(shape: tuple[int, ...]) -> Float32Array:
     return store[skip : skip + size].reshape(shape)
 
 
-def load_embeddings(path: str | Path, key: str | None = None, *, id_column: str | None = None) -> Embeddings:
-    """Read vectors from a .npy, .npz, .parquet or .safetensors file and check them with `as_embeddings`.
-
-    `key` names the array (.npz, .safetensors) or the list column (.parquet); it may be left out where there
-    is only one. A parquet file holds a list column, or one numeric column per dimension; `id_column`, or else
-    a column called id, item_id or user_id, gives the ids. A float32 .npy file is memory-mapped, not read.
-    Parquet and safetensors need the extra `formats`. Raises StorageError for a file that cannot be read,
-    InvalidEmbeddingsError for what is in it.
-    """
-    path = Path(path)
-    readers = {
-        ".npy": _read_npy,
-        ".npz": _read_npz,
-        ".parquet": _read_parquet,
-        ".safetensors": _read_safetensors,
-    }
-    reader = readers.get(path.suffix.lower())
-    if reader is None:
-        raise StorageError(f"{path} is no format that can be read; give one of {', '.join(readers)}.")
-    if not path.is_file():
-        raise StorageError(f"{path} does not exist or is not a file; check the path.")
-    return reader(path, key, id_column)
-
-
 def _real_array(array: npt.ArrayLike, name: str, error: type[GreedyCoreError]) -> npt.NDArray[Any]:
     if isinstance(array, np.ma.MaskedArray):
         raise error(f"{name} must not be a masked array, because masked values have no meaning here; fill it first.")
@@ -238,87 +231,3 @@ def _refuse_unusable(
             f"{MAX_MAGNITUDE:g} could overflow them; scale the vectors down."
         )
     raise error(f"{where} holds {value!s} in dimension {dim}, but every value must be finite; remove or repair it.")
-
-
-def _read_npy(path: Path, key: str | None, id_column: str | None) -> Embeddings:
-    _refuse_names(path, key=key, id_column=id_column)
-    try:
-        # Memory-mapped, so that a float64 file of any size is converted without being read twice.
-        array = np.load(path, mmap_mode="r", allow_pickle=False)
-    except (ValueError, OSError, EOFError) as reason:
-        raise StorageError(f"{path} cannot be read as .npy: {first_line(reason)}.") from None
-    return Embeddings(as_embeddings(array, name=str(path)), None)
-
-
-def _read_npz(path: Path, key: str | None, id_column: str | None) -> Embeddings:
-    _refuse_names(path, id_column=id_column)
-    try:
-        # Opened here because numpy leaves the file open when the archive is damaged.
-        with path.open("rb") as file:
-            archive = np.load(file, allow_pickle=False)
-            if not isinstance(archive, np.lib.npyio.NpzFile):
-                raise StorageError(f"{path} is not a .npz archive; rename it to what it is.")
-            with archive:
-                array = archive[choose_name(path, "array", archive.files, key)]
-    except (ValueError, OSError, EOFError, zipfile.BadZipFile) as reason:
-        if isinstance(reason, GreedyCoreError):
-            raise
-        raise StorageError(f"{path} cannot be read as .npz: {first_line(reason)}.") from None
-    return Embeddings(as_embeddings(array, name=str(path)), None)
-
-
-def _read_safetensors(path: Path, key: str | None, id_column: str | None) -> Embeddings:
-    _refuse_names(path, id_column=id_column)
-    try:
-        from safetensors import SafetensorError, safe_open  # noqa: PLC0415 - an optional extra
-    except ModuleNotFoundError:
-        raise StorageError(_missing_extra(path, "safetensors")) from None
-    try:
-        with safe_open(path, framework="np") as tensors:
-            array = tensors.get_tensor(choose_name(path, "tensor", list(tensors.keys()), key))
-    except (SafetensorError, OSError, TypeError, AttributeError) as reason:
-        if isinstance(reason, GreedyCoreError):
-            raise
-        raise StorageError(
-            f"{path} cannot be read as .safetensors: {first_line(reason)}; save the tensor as float32."
-        ) from None
-    return Embeddings(as_embeddings(array, name=str(path)), None)
-
-
-def _read_parquet(path: Path, key: str | None, id_column: str | None) -> Embeddings:
-    try:
-        from greedy_core.parquet import read_embeddings  # noqa: PLC0415 - an optional extra
-    except ModuleNotFoundError:
-        raise StorageError(_missing_extra(path, "pyarrow")) from None
-    return read_embeddings(path, key, id_column)
-
-
-def choose_name(path: Path, noun: str, names: Sequence[str], key: str | None) -> str:
-    """Return the one name that is meant, or say which there are."""
-    if key is None and len(names) == 1:
-        return names[0]
-    if key is not None and key in names:
-        return key
-    there = ", ".join(names) if names else "none"
-    if key is None:
-        raise InvalidEmbeddingsError(f"{path} must have exactly one {noun} unless one is named; it has: {there}.")
-    raise InvalidEmbeddingsError(f"{path} has no {noun} called {key}; it has: {there}.")
-
-
-def _refuse_names(path: Path, **names: str | None) -> None:
-    for option, value in names.items():
-        if value is not None:
-            raise InvalidEmbeddingsError(
-                f"{path} has no named parts, so {option}={value!r} means nothing; leave it out."
-            )
-
-
-def _missing_extra(path: Path, module: str) -> str:
-    return f"{path} needs {module}, which is not installed; run: pip install 'budgetrec[formats]'."
-
-
-def first_line(reason: BaseException) -> str:
-    """Return the first line of another library's message, to be quoted inside a sentence."""
-    with contextlib.suppress(IndexError):
-        return str(reason).splitlines()[0].rstrip(".")
-    return type(reason).__name__

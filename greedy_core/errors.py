@@ -14,6 +14,8 @@
 A message is one sentence: what is wrong, what was expected, what to do.
 """
 
+import contextlib
+
 
 class GreedyCoreError(Exception):
     """The root: `except GreedyCoreError` catches all that the library raises on purpose."""
@@ -53,3 +55,10 @@ class FormatVersionError(StorageError):
 
 class CorruptModelError(StorageError):
     """The model's files are cut short, altered or do not fit together."""
+
+
+def first_line(reason: BaseException) -> str:
+    """Return the first line of another library's message, to be quoted inside a sentence."""
+    with contextlib.suppress(IndexError):
+        return str(reason).splitlines()[0].rstrip(".")
+    return type(reason).__name__

@@ -3,55 +3,41 @@
 from __future__ import annotations
 
 import os
-from concurrent.futures import ThreadPoolExecutor
-from dataclasses import asdict
+from functools import partial
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
 
 import numpy as np
-from threadpoolctl import threadpool_limits
 
-from greedy_core._kernel import Kernel, build_lists
-from greedy_core.calibration import choose, hold_out
-from greedy_core.directions import KINDS, fit_axes, fit_centres
-from greedy_core.embeddings import as_embeddings, own_rows, pad_rows, same_dims
+from greedy_core._kernel import Kernel
+from greedy_core.embeddings import UserVectors, as_embeddings, own_rows, pad_rows, same_dims
 from greedy_core.errors import CorruptModelError, InvalidBudgetError, InvalidEmbeddingsError
+from greedy_core.fit.centres import fit_centres
+from greedy_core.fit.choice import choose
+from greedy_core.fit.decomposition import decompose, decomposition_length
+from greedy_core.fit.directions import KINDS, Axes
+from greedy_core.fit.sorting import Lists, sort_along_axes, sort_along_centres
+from greedy_core.fit.trial import hold_out
 from greedy_core.kernel_index import KernelIndex, rows_from, stored_array
-from greedy_core.progress import progress_bar
-from greedy_core.routes import find_routes, route_length
 from greedy_core.screening import Screening, is_count
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Mapping
 
     import numpy.typing as npt
 
-    from greedy_core.directions import FixedKind, Kind
     from greedy_core.embeddings import Float32Array
+    from greedy_core.fit.directions import FixedKind, Kind
 
-# Items are projected on a few directions at a time, which fill a cache line of each row of the result.
-_DIRECTIONS_AT_ONCE = 16
 # The first entries of a centre's list are the ones that tell: many centres with short lists find more than few with
 # long ones.
 _CENTRE_DEPTH = 1024
-# A route through centres says more than one along the axes, so it is read less.
+# A query that is decomposed into centres is known better than by the axes alone, so fewer entries are read for it.
 _SCREENINGS = {"sparse": Screening("sum", 16, 16), "learned": Screening("sum", 16, 4)}
 
 
 def list_depth(n_items: int, max_budget: int) -> int:
     """Return the length of the lists: by the paper's rule no search reads further than entry `max_budget`."""
     return min(n_items, max_budget + 1)
-
-
-class Lists(NamedTuple):
-    """Sorted lists of one length: entry r of a list is its r-th largest item, and the item's projection."""
-
-    ids: npt.NDArray[np.int32]  # (n_lists, depth)
-    values: Float32Array
-
-    @classmethod
-    def empty(cls, n_lists: int, depth: int) -> Lists:
-        """Return lists to be filled."""
-        return cls(np.empty((n_lists, depth), dtype=np.int32), np.empty((n_lists, depth), dtype=np.float32))
 
 
 class Centres(NamedTuple):
@@ -86,7 +72,7 @@ class GreedyIndex(KernelIndex):
     ) -> None:
         """Use `build` or `load`."""
         centre_ids, centre_values = (None, None) if centres is None else centres.lists
-        reads = (screening.reads, screening.routed_reads)
+        reads = (screening.reads, screening.decomposed_reads)
         kernel = Kernel(rows, n_dims, *lists, axes, centre_ids, centre_values, max_budget, *reads)
         super().__init__(kernel, rows, n_dims, screening.variant)
         self._lists = lists
@@ -116,16 +102,16 @@ class GreedyIndex(KernelIndex):
         """How this index screens unless a search says otherwise."""
         return self._screening
 
-    def screened_by(self, screening: Screening) -> GreedyIndex:
+    def screened_by(self, screening: Screening) -> Self:
         """Return the same index, sharing all arrays, with another way of screening for its own."""
         return self._sharing(self._centres, self._directions, screening)
 
-    def without_centres(self) -> GreedyIndex:
+    def without_centres(self) -> Self:
         """Return the index of the axes alone, sharing all arrays."""
-        return self._sharing(None, "sparse", self._screening.unrouted)
+        return self._sharing(None, "sparse", self._screening.without_decomposition)
 
-    def _sharing(self, centres: Centres | None, directions: str, screening: Screening) -> GreedyIndex:
-        return GreedyIndex(
+    def _sharing(self, centres: Centres | None, directions: str, screening: Screening) -> Self:
+        return type(self)(
             self._rows,
             self._n_dims,
             self._lists,
@@ -137,25 +123,25 @@ class GreedyIndex(KernelIndex):
         )
 
     @property
-    def follows_routes(self) -> bool:
-        """Whether its own way of screening can follow routes."""
+    def uses_decompositions(self) -> bool:
+        """Whether its own way of screening can follow decompositions."""
         return self._screening.variant == "sum"
 
     @property
-    def route_length(self) -> int:
-        """How many numbers a route of this index has."""
-        return route_length(self._n_dims if self._axes is None else len(self._axes), self.n_centres)
+    def decomposition_length(self) -> int:
+        """How many numbers a decomposition of this index has."""
+        return decomposition_length(self._n_dims if self._axes is None else len(self._axes), self.n_centres)
 
-    def routes(self, queries: npt.ArrayLike, *, progress: bool = False) -> Float32Array:
-        """Return a route for each query, for `search` to follow (see greedy_core.routes).
+    def decompose(self, queries: npt.ArrayLike | UserVectors, *, progress: bool = False) -> Float32Array:
+        """Return a decomposition for each query, for `search` to follow (see greedy_core.fit.decomposition).
 
         This spends a product on every centre for every query, which no budget counts: it is for queries that are known
         before they are asked.
         """
-        vectors = as_embeddings(queries, name="queries")
+        vectors = _checked(queries)
         same_dims(vectors, self._n_dims, name="queries")
         axes = None if self._axes is None else self._axes[:, : self._n_dims]
-        return find_routes(vectors, axes, None if self._centres is None else self._centres.vectors, show=progress)
+        return decompose(vectors, axes, None if self._centres is None else self._centres.vectors, show=progress)
 
     @property
     def nbytes(self) -> int:
@@ -167,7 +153,7 @@ class GreedyIndex(KernelIndex):
     def build(
         cls,
         items: npt.ArrayLike,
-        queries: npt.ArrayLike | None = None,
+        queries: npt.ArrayLike | UserVectors | None = None,
         directions: Kind = "axes",
         max_budget: int = 4096,
         threads: int | None = None,
@@ -175,8 +161,9 @@ class GreedyIndex(KernelIndex):
     ) -> Self:
         """Sort the items (n_items, n_dims) along the directions, on all cores unless told otherwise.
 
-        queries     vectors like those that will be asked for (users), for directions that fit themselves to them
-        directions  see greedy_core.directions
+        queries     vectors like those that will be asked for (users), for directions that fit themselves to them;
+                    UserVectors were checked before and are not checked again
+        directions  see greedy_core.fit.directions
         max_budget  lists are cut to what this budget can reach
         """
         if directions not in KINDS:
@@ -184,63 +171,56 @@ class GreedyIndex(KernelIndex):
         if not is_count(max_budget):
             raise InvalidBudgetError(f"max_budget must be a whole number from 1, but {max_budget!r} was given.")
         vectors = as_embeddings(items, name="items")
-        users = None if queries is None else as_embeddings(queries, name="queries")
+        users = None if queries is None else _checked(queries)
         if users is not None:
             same_dims(users, vectors.shape[1], name="queries")
-        workers = threads or os.cpu_count() or 1
-        if directions == "auto":
-            return cls._build_auto(vectors, users, int(max_budget), workers, show=progress)
-        return cls._build(own_rows(vectors), vectors, users, directions, int(max_budget), workers, show=progress)
+        make = partial(
+            cls._of_kind, own_rows(vectors), vectors, int(max_budget), threads or os.cpu_count() or 1, progress
+        )
+        if directions != "auto":
+            return make(users, Axes(vectors, users), directions)
+        # Every kind of directions worth having is built, and the one kept that is best on queries it was not fitted to.
+        held_out = hold_out(vectors if users is None else users)
+        fitted = None if users is None else held_out.fitted
+        axes = Axes(vectors, fitted)
+        # Without queries nobody is known beforehand, so there is nobody to follow centres.
+        kinds: list[FixedKind] = ["axes", "principal", "sparse" if users is None else "learned"]
+        indexes = [make(fitted, axes, kind) for kind in kinds]
+        if indexes[-1].n_centres:
+            indexes.append(indexes[-1].without_centres())
+        return choose(indexes, held_out.sample)
 
     @classmethod
-    def _build(
+    def _of_kind(
         cls,
         rows: Float32Array,
         vectors: Float32Array,
-        queries: Float32Array | None,
-        directions: FixedKind,
         max_budget: int,
         threads: int,
-        *,
         show: bool,
+        queries: Float32Array | None,
+        axes: Axes,
+        directions: FixedKind,
     ) -> Self:
-        axes = fit_axes(directions, vectors, queries)
+        """Build one kind of directions. All vectors are checked, `rows` are the items padded."""
+        along = axes.of(directions)
         depth = list_depth(len(vectors), max_budget)
-        lists = _sort_along_axes(vectors, axes, depth, threads, show=show)
+        lists = sort_along_axes(vectors, along, depth, threads, show=show)
         centres = None
         if directions == "learned":
             around = fit_centres(vectors if queries is None else queries)
-            along = _sort_along_centres(vectors, around, min(depth, _CENTRE_DEPTH), threads, show=show)
-            centres = Centres(around, along)
+            centre_lists = sort_along_centres(vectors, around, min(depth, _CENTRE_DEPTH), threads, show=show)
+            centres = Centres(around, centre_lists)
         return cls(
             rows,
             vectors.shape[1],
             lists,
-            None if axes is None else pad_rows(axes),
+            None if along is None else pad_rows(along),
             centres,
             directions=directions,
             max_budget=max_budget,
             screening=_SCREENINGS.get(directions, Screening()),
         )
-
-    @classmethod
-    def _build_auto(
-        cls, vectors: Float32Array, queries: Float32Array | None, max_budget: int, threads: int, *, show: bool
-    ) -> Self:
-        """Build every kind of directions worth having, and keep what calibration finds best."""
-        rows = own_rows(vectors)
-        fitted, held_out = hold_out(vectors if queries is None else queries)
-        known = None if queries is None else fitted
-        # Without queries nobody is known beforehand, so there is nobody to follow centres.
-        kinds: list[FixedKind] = ["axes", "principal", "sparse" if queries is None else "learned"]
-        indexes: list[GreedyIndex] = [
-            cls._build(rows, vectors, known, kind, max_budget, threads, show=show) for kind in kinds
-        ]
-        if indexes[-1].n_centres:
-            indexes.append(indexes[-1].without_centres())
-        chosen = choose(indexes, held_out)
-        assert isinstance(chosen, cls)  # noqa: S101 - one of those above
-        return chosen
 
     def to_arrays(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
         """Return what `from_arrays` needs: named arrays, and a description that JSON can hold."""
@@ -251,7 +231,7 @@ class GreedyIndex(KernelIndex):
             vectors, (ids, values) = self._centres
             arrays |= {"centres": vectors, "centre_list_ids": ids, "centre_list_values": values}
         info = {"n_dims": self._n_dims, "directions": self._directions, "max_budget": self._max_budget}
-        return arrays, {**info, **asdict(self._screening)}
+        return arrays, {**info, **self._screening.to_info()}
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], info: Mapping[str, Any]) -> Self:
@@ -293,6 +273,10 @@ class GreedyIndex(KernelIndex):
         return index
 
 
+def _checked(queries: npt.ArrayLike | UserVectors) -> Float32Array:
+    return queries.of_known if isinstance(queries, UserVectors) else as_embeddings(queries, name="queries")
+
+
 def _stored_lists(arrays: Mapping[str, npt.NDArray[Any]], name: str, n_lists: int, depths: range) -> Lists:
     """Return lists from a file that are as many and as long as they should be."""
     ids = stored_array(arrays, f"{name}_ids", np.int32)
@@ -310,44 +294,3 @@ def _check_directions(name: str, vectors: Float32Array | None, width: int) -> No
         raise CorruptModelError(
             f"{name} of shape {vectors.shape} are not unit vectors like the rows; write the model again."
         )
-
-
-def _sort_along_axes(items: Float32Array, axes: Float32Array | None, depth: int, threads: int, *, show: bool) -> Lists:
-    """Return two lists for each axis, along it and against it."""
-    lists = Lists.empty(2 * items.shape[1], depth)
-
-    def sort(start: int, stop: int) -> None:
-        columns = items[:, start:stop] if axes is None else items @ axes[start:stop].T
-        both = slice(2 * start, 2 * stop)
-        build_lists(np.ascontiguousarray(columns.T), depth, lists.ids[both], lists.values[both])
-
-    _for_each_block(sort, items.shape[1], threads, "sorting along axes", show=show)
-    return lists
-
-
-def _sort_along_centres(items: Float32Array, centres: Float32Array, depth: int, threads: int, *, show: bool) -> Lists:
-    """Return a list for each centre, along it."""
-    lists = Lists.empty(len(centres), depth)
-
-    def sort(start: int, stop: int) -> None:
-        columns = items @ centres[start:stop].T
-        build_lists(np.ascontiguousarray(columns.T), depth, lists.ids[start:stop], lists.values[start:stop])
-
-    _for_each_block(sort, len(centres), threads, "sorting along centres", show=show)
-    return lists
-
-
-def _for_each_block(
-    sort: Callable[[int, int], None], n_directions: int, threads: int, what: str, *, show: bool
-) -> None:
-    """Call sort(start, stop) for all directions, a few at a time, on several threads."""
-    starts = range(0, n_directions, _DIRECTIONS_AT_ONCE)
-    stops = [min(start + _DIRECTIONS_AT_ONCE, n_directions) for start in starts]
-    # The threads here are enough; those of a BLAS beneath each of them would only be in each other's way.
-    with (
-        threadpool_limits(1, "blas"),
-        ThreadPoolExecutor(threads) as pool,
-        progress_bar(what, n_directions, show=show) as advance,
-    ):
-        for start, stop, _ in zip(starts, stops, pool.map(sort, starts, stops), strict=True):
-            advance(stop - start)

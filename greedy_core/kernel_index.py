@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
-from greedy_core import storage
 from greedy_core._kernel import Variant as NativeVariant
+from greedy_core.bundle import storage
 from greedy_core.embeddings import CACHE_LINE_FLOATS
 from greedy_core.errors import CorruptModelError, InvalidQueryError
 from greedy_core.screening import VARIANTS
@@ -83,17 +83,17 @@ class KernelIndex(ABC):
         budget: int | None = None,
         exclude: npt.ArrayLike | None = None,
         variant: Variant | None = None,
-        route: Float32Array | None = None,
+        decomposition: Float32Array | None = None,
     ) -> SearchResult:
         """Return the best `top_k` items that `budget` inner products find.
 
         exclude  positions of items that must not appear; they cost nothing
         variant  how candidates are screened: the index's own way, or one of VARIANTS
-        route    what `GreedyIndex.routes` found for this query
+        decomposition    what `GreedyIndex.decompose` found for this query
         """
         if budget is None:
             budget = self.default_budget
-        return self._kernel.search(query, top_k, budget, exclude, self._native(variant), route)
+        return self._kernel.search(query, top_k, budget, exclude, self._native(variant), decomposition)
 
     def screen(
         self,
@@ -102,12 +102,12 @@ class KernelIndex(ABC):
         exclude: npt.ArrayLike | None = None,
         variant: Variant | None = None,
         ordered: bool = True,
-        route: Float32Array | None = None,
+        decomposition: Float32Array | None = None,
     ) -> npt.NDArray[np.int32]:
         """Return the candidates C(w) that a search would rank, in the greedy order or, faster, in any."""
         if budget is None:
             budget = self.default_budget
-        return self._kernel.screen(query, budget, exclude, self._native(variant), ordered, route)
+        return self._kernel.screen(query, budget, exclude, self._native(variant), ordered, decomposition)
 
     def search_batch(
         self,
@@ -117,19 +117,21 @@ class KernelIndex(ABC):
         exclude: Sequence[npt.ArrayLike | None] | None = None,
         variant: Variant | None = None,
         threads: int = 1,
-        routes: Sequence[Float32Array | None] | Float32Array | None = None,
+        decompositions: Sequence[Float32Array | None] | Float32Array | None = None,
     ) -> list[SearchResult]:
         """Return one result for each row of `queries`, with the GIL released and on `threads` threads.
 
         budget   one for all queries, or one for each
         exclude  None, or for each query its own positions or None
-        routes   None, or for each query its own or None
+        decompositions   None, or for each query its own or None
         """
         if threads < 1:
             raise InvalidQueryError(f"threads must be at least 1, but {threads} was given.")
         if budget is None:
             budget = self.default_budget
-        return self._kernel.search_batch(queries, top_k, budget, exclude, self._native(variant), threads, routes)
+        return self._kernel.search_batch(
+            queries, top_k, budget, exclude, self._native(variant), threads, decompositions
+        )
 
     def _native(self, variant: Variant | None) -> NativeVariant:
         try:

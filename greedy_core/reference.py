@@ -230,7 +230,7 @@ def screen_sum(
     depth: int | None = None,
     centres: Matrix | None = None,
     centre_depth: int | None = None,
-    route: tuple[Matrix, npt.NDArray[np.int64]] | None = None,
+    decomposition: tuple[Matrix, npt.NDArray[np.int64]] | None = None,
 ) -> list[int]:
     """Past the paper: C(w) by the sum of the gains w_t h_jt >= tau, in rounds of 64, 256, 1024, ... candidates.
 
@@ -238,12 +238,12 @@ def screen_sum(
     against are read as far, or until they are as many. An item comes into sight with its first entry in favour; of
     those in sight, the largest sums are chosen. When all is read, the paper's rule says what follows.
 
-    A route is weights, of all axes and then of some centres, and the numbers of these centres; `centres` are the
-    items' projections on all of them, and their lists have `centre_depth` entries.
+    A decomposition is weights, of all axes and then of some centres, and the numbers of these centres; `centres` are
+    the items' projections on all of them, and their lists have `centre_depth` entries.
     """
     n_items, n_dims = H.shape
     depth = depth or n_items
-    weights, followed = (w, np.empty(0, dtype=np.int64)) if route is None else route
+    weights, followed = (w, np.empty(0, dtype=np.int64)) if decomposition is None else decomposition
     along = [gains(H[:, t], depth) for t in range(n_dims)]
     opposite = [gains(-H[:, t], depth) for t in range(n_dims)]
     around = [] if centres is None else [gains(centres[:, c], centre_depth or depth) for c in range(centres.shape[1])]

@@ -21,49 +21,52 @@ VARIANTS: tuple[Variant, ...] = (*MAX_VARIANTS, "sum")
 class Screening:
     """How an index screens unless a search says otherwise.
 
-    reads         how many entries screening by sums reads for each candidate: 16 take about as much time as the
-                  candidate's inner product
-    routed_reads  the same for a query with a route
+    reads             how many entries screening by sums reads for each candidate: 16 take about as much time as the
+                      candidate's inner product
+    decomposed_reads  the same for a query with a decomposition
     """
 
     variant: Variant = "threshold"
     reads: int = 16
-    routed_reads: int = 16
+    decomposed_reads: int = 16
 
     def __str__(self) -> str:
         """Return what a table calls it."""
         if self.variant != "sum":
             return self.variant
-        routed = "" if self.routed_reads == self.reads else f", {self.routed_reads} on a route"
-        return f"sum of {self.reads} reads{routed}"
+        decomposed = "" if self.decomposed_reads == self.reads else f", {self.decomposed_reads} when decomposed"
+        return f"sum of {self.reads} reads{decomposed}"
 
     @property
-    def routed(self) -> Screening:
-        """The screening of queries with a route."""
-        return replace(self, reads=self.routed_reads)
+    def with_decomposition(self) -> Screening:
+        """The screening of queries with a decomposition."""
+        return replace(self, reads=self.decomposed_reads)
 
     @property
-    def unrouted(self) -> Screening:
+    def without_decomposition(self) -> Screening:
         """The screening of queries without one."""
-        return replace(self, routed_reads=self.reads)
+        return replace(self, decomposed_reads=self.reads)
 
     @property
     def cost(self) -> int:
-        """The entries read for each candidate. The paper's rule reads one and thinks for as long as four take."""
+        """The cost in list entries per candidate. The paper's rule reads one entry, in the time that four take here."""
         return self.reads if self.variant == "sum" else 4
+
+    def to_info(self) -> dict[str, Any]:
+        """Return what a stored index says of itself; the keys are those of the format."""
+        return {"variant": self.variant, "reads": self.reads, "routed_reads": self.decomposed_reads}
 
     @classmethod
     def from_info(cls, info: Mapping[str, Any]) -> Screening:
-        """Return what a stored index says of itself. Raises CorruptModelError."""
-        found = cls(
-            info.get("variant", cls.variant), info.get("reads", cls.reads), info.get("routed_reads", cls.routed_reads)
-        )
-        if found.variant not in VARIANTS or not is_count(found.reads) or not is_count(found.routed_reads):
+        """Return what `to_info` described, defaults where nothing is said. Raises CorruptModelError."""
+        variant, reads = info.get("variant", cls.variant), info.get("reads", cls.reads)
+        decomposed_reads = info.get("routed_reads", cls.decomposed_reads)
+        if variant not in VARIANTS or not is_count(reads) or not is_count(decomposed_reads):
             raise CorruptModelError(
-                f"the index says variant {found.variant!r}, reads {found.reads!r} and routed_reads "
-                f"{found.routed_reads!r}; write the model again."
+                f"the index says variant {variant!r}, reads {reads!r} and routed_reads {decomposed_reads!r}; "
+                "write the model again."
             )
-        return found
+        return cls(variant, reads, decomposed_reads)
 
 
 def is_count(value: object) -> TypeGuard[int]:

@@ -1,14 +1,13 @@
-"""The process around the library: HTTP in, receipts out.
+"""The process around the library: HTTP in, recommendations and their receipts out.
 
-    server    one supervisor, N workers, one listening socket
-      protocol, lane, hot   GET /recommend ahead of ASGI        ─┐
-      shell     every other request: ids, keys, limits, errors  ─┤
-        routes    FastAPI: validation and documentation          │
-                                                                 ▼
-    service   the parts of a worker ──► engine: Ask ─► budget ─► search ─► receipt
-                                          │   admission, cost: what a request gets
-                                          │   model, models, rundir: what it is answered from
-                                          └── metrics, cells, monitor, logs: what is said about it
+    cli        commands
+    process    one supervisor, N workers, one listening socket
+    front      connections; the short cut for the usual question
+    http       the calls: parameters, bodies, keys, errors, documentation
+    answering  question ─► one budget ─► search ─► answer bytes
+    models     what is answered from: loading, swapping, what the workers agreed on
+    telemetry  what is said about it: metrics, the recall monitor
+    worker     the parts of one worker, put together
 
-It knows nothing of algorithms; greedy_core knows nothing of HTTP.
+Imports point downwards. The service knows nothing of algorithms; greedy_core knows nothing of HTTP.
 """

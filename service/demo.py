@@ -11,14 +11,14 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from service.building import build_bundle
+from greedy_core import build_bundle
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     import numpy.typing as npt
 
-    from greedy_core.bundle import Bundle
+    from greedy_core import Bundle
 
 VERSION = "demo"
 N_USERS = 1000

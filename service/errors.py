@@ -59,7 +59,8 @@ CODES = (
     "key_limit",
     "not_ready",
     "overload",
-    "deadline_passed",
+    "slow_request",
+    "connections",
     "internal",
 )
 
@@ -77,6 +78,27 @@ def not_ready(state: str) -> ApiError:
         f"The service is not ready: {state}.",
         "Retry shortly, or wait for GET /health/ready to answer 200.",
         retry_after=1,
+    )
+
+
+def swap_refused(version: str | None, reason: str) -> ApiError:
+    """409: the model is not fit to be served."""
+    return ApiError(
+        409,
+        "swap_refused",
+        f"The model{f' {version}' if version else ''} was refused: {reason}",
+        "The running model serves on. Repair the bundle; a model refused for its recall can be forced with "
+        '{"force": true}.',
+    )
+
+
+def nothing_to_roll_back() -> ApiError:
+    """409: there is no model before this one."""
+    return ApiError(
+        409,
+        "nothing_to_roll_back",
+        "No other model was served before this one, so there is none to return to.",
+        'Choose a version with POST /admin/reload and {"version": "..."}.',
     )
 
 
@@ -118,17 +140,6 @@ def overload(wait: float, priority: str) -> ApiError:
     )
 
 
-def deadline_passed() -> ApiError:
-    """503: the deadline was over before the work began, so none was done."""
-    return ApiError(
-        503,
-        "deadline_passed",
-        "The deadline passed while the request waited, so no work was done.",
-        "Retry, or send a longer deadline_ms.",
-        retry_after=1,
-    )
-
-
 def key_limit(wait: float) -> ApiError:
     """429: the key has spent its inner products for now."""
     return ApiError(
@@ -138,6 +149,42 @@ def key_limit(wait: float) -> ApiError:
         "Retry after the seconds in Retry-After, ask for smaller budgets, or have the limit raised.",
         retry_after=wait,
     )
+
+
+def too_many_values(limit: int) -> ApiError:
+    """413: more values than any question of this service has."""
+    return ApiError(
+        413,
+        "body_too_large",
+        f"The body has more than {limit} values.",
+        "Send fewer excluded ids or smaller batches, or split it into several calls.",
+    )
+
+
+def slow_request(seconds: float) -> ApiError:
+    """408: the request did not arrive in time."""
+    return ApiError(
+        408,
+        "slow_request",
+        f"The request did not arrive whole within {seconds:g} seconds.",
+        "Send it faster, or in smaller parts.",
+    )
+
+
+def too_many_connections(limit: int) -> ApiError:
+    """503: no room for another connection."""
+    return ApiError(
+        503,
+        "connections",
+        f"This worker has all of its {limit} connections in use.",
+        "Retry after the seconds in Retry-After, and keep connections open between requests.",
+        retry_after=1,
+    )
+
+
+def malformed() -> ApiError:
+    """400: no HTTP."""
+    return ApiError(400, "bad_request", "This is not a well-formed HTTP request.", "Send HTTP/1.1.")
 
 
 def body_too_large(limit: int) -> ApiError:

@@ -20,7 +20,7 @@ from pydantic_settings import (
     TomlConfigSettingsSource,
 )
 
-from service.keys import Keyring
+from service.http.keys import Keyring
 
 SETTINGS_FILE_VARIABLE = "BUDGETREC_SETTINGS_FILE"
 PREFIX = "BUDGETREC_"
@@ -50,8 +50,19 @@ class Settings(BaseSettings):
     drain_seconds: float = Field(
         0.0, ge=0, le=600, description="After SIGTERM, serve on this long while reporting not ready."
     )
-    lane: bool = Field(True, description="Serve GET /recommend inside the HTTP protocol, ahead of ASGI.")
-    run_dir: Path | None = Field(None, description="Shared files of the workers; a temporary folder when not set.")
+    max_connections: int = Field(
+        10_000, ge=1, le=1_000_000, description="Connections of one worker; past this the longest idle one is closed."
+    )
+    receive_seconds: float = Field(
+        30.0, ge=0.1, le=3600, description="A request must have arrived whole this long after its first byte."
+    )
+    send_seconds: float = Field(
+        30.0, ge=0.1, le=3600, description="A caller that does not read its answer is cut off after this long."
+    )
+    lane: bool = Field(True, description="Answer GET /recommend before it becomes an ASGI request.")
+    run_dir: Path | None = Field(
+        None, description="Keep the memory that workers share in files of this folder; else it has no name."
+    )
 
     # --- the model
     models: Path = Field(DEFAULT_MODELS, description="A models folder with a `current` pointer, or one bundle.")
@@ -60,6 +71,10 @@ class Settings(BaseSettings):
         200, ge=0, le=100_000, description="Recent queries replayed on a model before it serves."
     )
     poll_seconds: float = Field(0.25, ge=0.01, le=60, description="How often a worker looks for a changed model.")
+    follow_seconds: float = Field(
+        10.0, ge=0.1, le=3600, description="A worker that cannot follow a changed model reports not ready after this."
+    )
+    wait: bool = Field(False, description="Start although the models folder is not there yet, and wait for it.")
     recall_tolerance: float = Field(
         0.02, ge=0, le=1, description="A new model may lose this much calibrated recall at the default budget."
     )
@@ -73,6 +88,12 @@ class Settings(BaseSettings):
     max_batch: int = Field(1000, ge=1, le=100_000, description="The most entries in one batch.")
     body_limit: int = Field(8 << 20, ge=1024, le=1 << 30, description="Largest request body, in bytes.")
     header_limit: int = Field(64 << 10, ge=1024, le=1 << 20, description="Largest request line and headers, in bytes.")
+    max_batch_items: int = Field(
+        100_000, ge=1, le=10**7, description="The most items that all answers of one batch may have together."
+    )
+    deadline_recall: float = Field(
+        0.99, gt=0, le=1, description="A deadline alone buys no more than this calibrated recall@10 needs."
+    )
     unknown_user: Literal["popular", "not_found"] = Field("popular", description="What an unknown user gets.")
 
     # --- work and overload
@@ -93,7 +114,10 @@ class Settings(BaseSettings):
         SecretStr(""), description="Keys, comma-separated: `name:key` or `name:key:products_per_second`."
     )
     api_keys_file: Path | None = Field(None, description="The same, one per line; # starts a comment.")
-    admin_key: SecretStr | None = Field(None, description="Key of the admin calls; without it, loopback only.")
+    admin_key: SecretStr | None = Field(None, description="Key of the admin calls; without it, only programs on this machine.")
+    admin_socket: Path | None = Field(
+        None, description="A unix socket for the operator: admin calls on it need no key."
+    )
     admin_key_file: Path | None = Field(None, description="File that holds the admin key.")
     key_products_per_second: float = Field(
         0, ge=0, le=1e15, description="Limit for keys that name none; 0 means no limit."

@@ -17,7 +17,7 @@ struct BatchOutput {
   std::int32_t* ids;
   float* scores;
   std::int64_t* counts;
-  Receipt* receipts;
+  Outcome* outcomes;
   std::int64_t width;
 };
 
@@ -37,9 +37,9 @@ inline void search_batch(const IndexView& index, const Request* requests, std::i
   const auto work = [&] {
     QueryScratch& scratch = query_scratch();
     for (std::int64_t i; (i = next.fetch_add(1)) < n;) {
-      output.receipts[i] = search(scratch, index, requests[i]);
+      output.outcomes[i] = search(scratch, index, requests[i]);
       output.counts[i] = 0;
-      if (output.receipts[i].status != Status::ok) continue;
+      if (output.outcomes[i].status != Status::ok) continue;
       output.counts[i] = copy_results(scratch, output.ids + i * output.width, output.scores + i * output.width);
     }
   };

@@ -13,8 +13,8 @@
 namespace greedy {
 
 // What a query is made of: a weight for every axis, and behind them weights for a few centres. The numbers of the centres are
-// whole numbers in floats, so that a route is one row of one matrix.
-struct Route {
+// whole numbers in floats, so that a decomposition is one row of one matrix.
+struct Decomposition {
   const float* weights = nullptr;
   std::int64_t n_axes = 0;
   const float* centres = nullptr;
@@ -29,13 +29,13 @@ struct FollowedWeights {
   std::vector<float> magnitudes;
   std::vector<std::int32_t> shifts;
 
-  void assign(const Route& route, float largest) {
-    n = static_cast<std::size_t>(route.size());
+  void assign(const Decomposition& decomposition, float largest) {
+    n = static_cast<std::size_t>(decomposition.size());
     magnitudes.resize(n);
     shifts.resize(n);
     float* const magnitude = magnitudes.data();
     std::int32_t* const shift = shifts.data();
-    for (std::size_t i = 0; i < n; ++i) magnitude[i] = std::fabs(route.weights[i]);
+    for (std::size_t i = 0; i < n; ++i) magnitude[i] = std::fabs(decomposition.weights[i]);
     for (std::size_t i = 0; i < n; ++i) shift[i] = LevelTable::shift(largest, magnitude[i]);
   }
 };
@@ -43,18 +43,18 @@ struct FollowedWeights {
 class FollowedLists {
  public:
   // Of every axis, the list that speaks for its items, or the opposite one. A centre has one list, on the side of its weight.
-  void assign(const FollowedWeights& followed, const LevelTable& levels, const Route& route, bool against) {
+  void assign(const FollowedWeights& followed, const LevelTable& levels, const Decomposition& decomposition, bool against) {
     lists_.resize(followed.n);
     firsts_.resize(followed.n);
     reached_.resize(followed.n);
-    const auto n_axes = static_cast<std::size_t>(route.n_axes);
+    const auto n_axes = static_cast<std::size_t>(decomposition.n_axes);
     for (std::size_t t = 0; t < n_axes; ++t) {
-      lists_[t] = static_cast<std::int32_t>(2 * t) + ((route.weights[t] < 0.0f) != against);
+      lists_[t] = static_cast<std::int32_t>(2 * t) + ((decomposition.weights[t] < 0.0f) != against);
       firsts_[t] = followed.shifts[t] + levels.head(lists_[t]);
     }
     for (std::size_t i = n_axes; i < followed.n; ++i) {
-      lists_[i] = static_cast<std::int32_t>(2 * n_axes) + static_cast<std::int32_t>(route.centres[i - n_axes]);
-      const bool here = (route.weights[i] < 0.0f) == against;
+      lists_[i] = static_cast<std::int32_t>(2 * n_axes) + static_cast<std::int32_t>(decomposition.centres[i - n_axes]);
+      const bool here = (decomposition.weights[i] < 0.0f) == against;
       firsts_[i] = here ? followed.shifts[i] + levels.head(lists_[i]) : LevelTable::kLevels;
     }
     n_known_ = 0;

@@ -36,16 +36,16 @@ struct IndexView {
   DirectionLists centre_lists;
   ListKnots knots;
   LevelTable levels;
-  // Entries that screening by sums reads for each candidate: of a query, and of a query with a route.
+  // Entries that screening by sums reads for each candidate: of a query, and of a query with a decomposition.
   std::int64_t reads = 0;
-  std::int64_t routed_reads = 0;
+  std::int64_t decomposed_reads = 0;
 };
 
-enum class Status { ok, query_not_usable, budget_out_of_reach, route_not_usable };
+enum class Status { ok, query_not_usable, budget_out_of_reach, decomposition_not_usable };
 
 struct Request {
   const float* query;
-  Route route;  // without weights, the query is its own route
+  Decomposition decomposition;  // without weights, the query is its own decomposition
   std::int64_t top_k;
   std::int64_t budget;
   const std::int32_t* exclude;
@@ -53,7 +53,7 @@ struct Request {
   Variant variant;
 };
 
-struct Receipt {
+struct Outcome {
   Status status = Status::ok;
   std::int64_t spent = 0;
   std::int64_t entries_read = 0;
@@ -80,23 +80,23 @@ inline void activate_lists(QueryScratch& scratch, const IndexView& index, const 
   }
 }
 
-// Whether a route is of this index: weights that are numbers, centres that exist.
-inline bool route_usable(const IndexView& index, const Route& route) {
+// Whether a decomposition is of this index: weights that are numbers, centres that exist.
+inline bool decomposition_usable(const IndexView& index, const Decomposition& decomposition) {
   bool usable = true;
-  for (std::int64_t i = 0; i < route.size(); ++i) usable &= std::fabs(route.weights[i]) <= kMaxMagnitude;
-  for (std::int64_t i = 0; i < route.n_centres; ++i) {
-    usable &= route.centres[i] >= 0.0f && route.centres[i] < static_cast<float>(index.centre_lists.n_lists);
+  for (std::int64_t i = 0; i < decomposition.size(); ++i) usable &= std::fabs(decomposition.weights[i]) <= kMaxMagnitude;
+  for (std::int64_t i = 0; i < decomposition.n_centres; ++i) {
+    usable &= decomposition.centres[i] >= 0.0f && decomposition.centres[i] < static_cast<float>(index.centre_lists.n_lists);
   }
   return usable;
 }
 
 // By the sum rule, and then, for what is left of the budget when no list names another item, by the paper's.
-inline std::int64_t screen_sum_first(QueryScratch& scratch, const IndexView& index, const Route& given, std::int64_t budget,
+inline std::int64_t screen_sum_first(QueryScratch& scratch, const IndexView& index, const Decomposition& given, std::int64_t budget,
                                      bool ordered) {
-  const bool routed = given.weights != nullptr;
-  const Route route = routed ? given : Route{weigh_axes(scratch, index), index.n_axes};
-  std::int64_t entries_read = screen_sum(scratch, index.lists, index.centre_lists, index.levels, route, index.n_items,
-                                         routed ? index.routed_reads : index.reads, budget, ordered);
+  const bool decomposed = given.weights != nullptr;
+  const Decomposition decomposition = decomposed ? given : Decomposition{weigh_axes(scratch, index), index.n_axes};
+  std::int64_t entries_read = screen_sum(scratch, index.lists, index.centre_lists, index.levels, decomposition, index.n_items,
+                                         decomposed ? index.decomposed_reads : index.reads, budget, ordered);
   if (static_cast<std::int64_t>(scratch.candidates.size()) < budget) {
     activate_lists(scratch, index, weigh_axes(scratch, index));
     entries_read += screen_improved(scratch, scratch.tree, index.lists.depth, budget);
@@ -125,7 +125,7 @@ inline std::int64_t screen_candidates(QueryScratch& scratch, const IndexView& in
       entries_read = screen_original(scratch, scratch.tree, depth, budget);
       break;
     case Variant::sum:
-      entries_read = screen_sum_first(scratch, index, request.route, budget, ordered);
+      entries_read = screen_sum_first(scratch, index, request.decomposition, budget, ordered);
       break;
   }
   if (static_cast<std::int64_t>(scratch.candidates.size()) < budget) fill_in_id_order(scratch, index.n_items, budget);
@@ -135,38 +135,38 @@ inline std::int64_t screen_candidates(QueryScratch& scratch, const IndexView& in
 // Loads the query and the exclusions and tells whether the budget can be spent. `eligible` is the number of items left.
 inline Status begin_query(QueryScratch& scratch, const IndexView& index, const Request& request, std::int64_t& eligible) {
   if (!scratch.load_query(request.query, index.n_dims, index.stride)) return Status::query_not_usable;
-  if (!route_usable(index, request.route)) return Status::route_not_usable;
+  if (!decomposition_usable(index, request.decomposition)) return Status::decomposition_not_usable;
   scratch.load_excluded(request.exclude, request.n_exclude);
   eligible = index.n_items - static_cast<std::int64_t>(scratch.excluded.size());
   return request.budget > index.max_budget && request.budget < eligible ? Status::budget_out_of_reach : Status::ok;
 }
 
 // The results are left in scratch.top.
-inline Receipt search(QueryScratch& scratch, const IndexView& index, const Request& request) {
-  Receipt receipt;
+inline Outcome search(QueryScratch& scratch, const IndexView& index, const Request& request) {
+  Outcome outcome;
   std::int64_t eligible = 0;
-  receipt.status = begin_query(scratch, index, request, eligible);
-  if (receipt.status != Status::ok) return receipt;
+  outcome.status = begin_query(scratch, index, request, eligible);
+  if (outcome.status != Status::ok) return outcome;
   if (request.budget >= eligible) {
     // All items fit into the budget, so screening has nothing to decide.
-    receipt.spent = rank_all_items(scratch, index.rows, index.stride, index.n_items, request.top_k);
-    receipt.complete = true;
-    return receipt;
+    outcome.spent = rank_all_items(scratch, index.rows, index.stride, index.n_items, request.top_k);
+    outcome.complete = true;
+    return outcome;
   }
-  receipt.entries_read = screen_candidates(scratch, index, request, request.budget, false);
+  outcome.entries_read = screen_candidates(scratch, index, request, request.budget, false);
   rank_candidates(scratch, index.rows, index.stride, request.top_k);
-  receipt.spent = static_cast<std::int64_t>(scratch.candidates.size());
-  return receipt;
+  outcome.spent = static_cast<std::int64_t>(scratch.candidates.size());
+  return outcome;
 }
 
 // Screening alone. The result is left in scratch.candidates; nothing is spent.
-inline Receipt screen(QueryScratch& scratch, const IndexView& index, const Request& request, bool ordered) {
-  Receipt receipt;
+inline Outcome screen(QueryScratch& scratch, const IndexView& index, const Request& request, bool ordered) {
+  Outcome outcome;
   std::int64_t eligible = 0;
-  receipt.status = begin_query(scratch, index, request, eligible);
-  if (receipt.status != Status::ok) return receipt;
-  receipt.entries_read = screen_candidates(scratch, index, request, std::min(request.budget, eligible), ordered);
-  return receipt;
+  outcome.status = begin_query(scratch, index, request, eligible);
+  if (outcome.status != Status::ok) return outcome;
+  outcome.entries_read = screen_candidates(scratch, index, request, std::min(request.budget, eligible), ordered);
+  return outcome;
 }
 
 }  // namespace greedy

@@ -32,26 +32,26 @@ struct SumsInUse {
 // `reads` entries of each side are read for each candidate of a round. Fewer than `budget` candidates are chosen when fewer items
 // have an entry in favour.
 inline std::int64_t screen_sum(QueryScratch& scratch, const DirectionLists& lists, const DirectionLists& centre_lists,
-                               const LevelTable& levels, const Route& route, std::int64_t n_items, std::int64_t reads,
+                               const LevelTable& levels, const Decomposition& decomposition, std::int64_t n_items, std::int64_t reads,
                                std::int64_t budget, bool ordered) {
   float largest = 0.0f;
-  for (std::int64_t i = 0; i < route.size(); ++i) largest = std::max(largest, std::fabs(route.weights[i]));
+  for (std::int64_t i = 0; i < decomposition.size(); ++i) largest = std::max(largest, std::fabs(decomposition.weights[i]));
   if (largest == 0.0f || levels.top() == 0.0f) return 0;
 
   // Nobody could guess which centres a query follows: memory is asked for them while the axes are looked at.
-  for (std::int64_t i = 0; i < route.n_centres; ++i) {
-    const auto centre = static_cast<std::int64_t>(route.centres[i]);
+  for (std::int64_t i = 0; i < decomposition.n_centres; ++i) {
+    const auto centre = static_cast<std::int64_t>(decomposition.centres[i]);
     levels.prefetch(static_cast<std::int32_t>(lists.n_lists + centre));
     __builtin_prefetch(centre_lists.ids + centre * centre_lists.depth, 0, 3);
     __builtin_prefetch(centre_lists.values + centre * centre_lists.depth, 0, 3);
   }
 
   // The largest sum that can be, as many times the largest product as there are directions, must fit beside the flag.
-  const double unit = static_cast<double>(1 << 28) / (static_cast<double>(route.size()) * levels.top() * largest);
+  const double unit = static_cast<double>(1 << 28) / (static_cast<double>(decomposition.size()) * levels.top() * largest);
   FollowedWeights& followed = scratch.followed;
-  followed.assign(route, largest);
-  scratch.in_favour.assign(followed, levels, route, false);
-  scratch.against.assign(followed, levels, route, true);
+  followed.assign(decomposition, largest);
+  scratch.in_favour.assign(followed, levels, decomposition, false);
+  scratch.against.assign(followed, levels, decomposition, true);
   scratch.sums.begin(n_items);
   const SumsInUse cleared_at_the_end{scratch};
   for (std::int32_t j : scratch.excluded) scratch.sums.exclude(j);

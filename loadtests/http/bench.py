@@ -27,11 +27,10 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import hnswlib
 import numpy as np
 
-from greedy_core.bundle import Bundle
+from greedy_core import Bundle, build_bundle
 from loadtests.http.processes import Running, answers, free_port
 from loadtests.index import datasets
 from service import demo
-from service.building import build_bundle
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

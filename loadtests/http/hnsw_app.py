@@ -16,7 +16,7 @@ import orjson
 import uvicorn
 from fastapi import FastAPI, HTTPException, Query, Response
 
-from greedy_core.bundle import Bundle
+from greedy_core import Bundle
 
 
 def create_app(bundle: Bundle, index: hnswlib.Index) -> FastAPI:

@@ -6,8 +6,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from greedy_core.versions import VersionsFolder
-from service.building import build_bundle
+from greedy_core import VersionsFolder, build_bundle
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -21,8 +21,7 @@ import numpy as np
 from rich.console import Console
 from rich.table import Table
 
-from greedy_core import ExactIndex, GreedyIndex
-from greedy_core.directions import KINDS
+from greedy_core import DIRECTION_KINDS, ExactIndex, GreedyIndex
 from greedy_core.screening import VARIANTS
 from loadtests.index import datasets, measure
 
@@ -147,7 +146,7 @@ def plot(rows: list[dict[str, Any]], path: Path) -> None:
     names = list(dict.fromkeys(row["data"] for row in rows))
     figure, axes = plt.subplots(1, len(names), figsize=(6 * len(names), 4.5), squeeze=False)
     for axis, name in zip(axes[0], names, strict=True):
-        for directions in KINDS:
+        for directions in DIRECTION_KINDS:
             for variant in VARIANTS:
                 line = [
                     row
@@ -178,7 +177,7 @@ def main() -> None:
     parser.add_argument("--items", type=int, default=100_000)
     parser.add_argument("--dims", type=int, default=128)
     parser.add_argument("--interactions", help="an .npz file with the arrays user and item, instead of --data")
-    parser.add_argument("--directions", nargs="+", default=["axes", "principal"], choices=KINDS)
+    parser.add_argument("--directions", nargs="+", default=["axes", "principal"], choices=DIRECTION_KINDS)
     parser.add_argument("--queries", type=int, default=500)
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--growth", action="store_true", help="only measure how search time grows with the items")

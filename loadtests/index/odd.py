@@ -17,7 +17,8 @@ from rich.console import Console
 from rich.table import Table
 
 from greedy_core import GreedyIndex
-from greedy_core.calibration import choose, hold_out
+from greedy_core.fit.choice import choose
+from greedy_core.fit.trial import hold_out
 from loadtests.index import datasets, measure
 
 if TYPE_CHECKING:
@@ -67,7 +68,7 @@ def main(arguments: list[str] | None = None) -> None:
     n = options.pop("queries")
     data = datasets.load(**options)
     items, users = np.array(data.items), np.array(data.users)
-    fitted, held_out = hold_out(users)
+    fitted, held_out, _ = hold_out(users)
     index = choose([GreedyIndex.build(items, queries=fitted, directions="learned")], held_out)
     principal = GreedyIndex.build(items, queries=users, directions="principal")
     table = Table(title=f"{data.name}: recall@10 of {index.directions} ({index.screening}), and above principal axes")

@@ -11,8 +11,8 @@ from importlib.metadata import version
 
 import typer
 
-from greedy_core.errors import GreedyCoreError
-from service.cli import asking, building, serving, versions
+from greedy_core import GreedyCoreError
+from service.cli import build, bundles, queries, server, versions
 from service.cli.console import complain
 
 # Typer brings its own copy of click or uses the one installed, depending on its release; this is right for both.
@@ -26,7 +26,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for family in (building, versions, serving, asking):
+for family in (build, bundles, versions, server, queries):
     family.add_to(app)
 
 

@@ -5,22 +5,13 @@ from typing import Annotated
 
 import typer
 
-from greedy_core.bundle import Bundle
-from greedy_core.errors import NotAModelError
-from greedy_core.storage import MANIFEST
-from greedy_core.versions import VersionsFolder
-
-DEFAULT_MODELS = Path("models")
+from greedy_core import Bundle, NotAModelError, VersionsFolder, is_bundle
+from service.settings import DEFAULT_MODELS
 
 Place = Annotated[
     Path, typer.Argument(help="A bundle, or a models folder, of which the current version is meant.", show_default=True)
 ]
 Models = Annotated[Path, typer.Option("--models", help="The models folder.", show_default=True)]
-
-
-def is_bundle(place: Path) -> bool:
-    """Whether the path is a bundle and not a folder of them."""
-    return (place / MANIFEST).exists()
 
 
 def bundle_path(place: Path) -> Path:

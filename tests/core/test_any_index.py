@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from greedy_core import ExactIndex, GreedyIndex, SearchResult, reference
-from greedy_core.directions import KINDS
+from greedy_core.fit.directions import KINDS
 from tests.assertions import assert_same_ranking, assert_valid_receipt
 from tests.strategies import problems
 

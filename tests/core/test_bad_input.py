@@ -11,7 +11,7 @@ from greedy_core import (
     InvalidEmbeddingsError,
     InvalidQueryError,
 )
-from greedy_core.directions import KINDS
+from greedy_core.fit.directions import KINDS
 
 ITEMS = np.random.default_rng(0).normal(size=(100, 6)).astype(np.float32)
 QUERY = np.arange(6, dtype=np.float32)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from greedy_core import CorruptModelError, ExactIndex, GreedyIndex, NotAModelError
-from greedy_core.directions import FIXED_KINDS
+from greedy_core.fit.directions import FIXED_KINDS
 
 RNG = np.random.default_rng(2)
 ITEMS = RNG.normal(size=(300, 20)).astype(np.float32)
@@ -30,12 +30,12 @@ def test_a_saved_index_gives_the_same_answers(index, tmp_path):
     assert not loaded.items.flags.writeable
 
 
-def test_a_saved_index_finds_the_same_routes(tmp_path):
+def test_a_saved_index_finds_the_same_decompositions(tmp_path):
     index = build()
     index.save(tmp_path / "index")
     loaded = GreedyIndex.load(tmp_path / "index")
     assert (loaded.n_centres, loaded.screening, loaded.nbytes) == (index.n_centres, index.screening, index.nbytes)
-    np.testing.assert_array_equal(loaded.routes(QUERY[None]), index.routes(QUERY[None]))
+    np.testing.assert_array_equal(loaded.decompose(QUERY[None]), index.decompose(QUERY[None]))
 
 
 def test_one_kind_is_not_loaded_as_another(tmp_path):

@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from hypothesis.extra import numpy as hnp
 
 from greedy_core import GreedyIndex, reference
-from greedy_core.directions import KINDS
+from greedy_core.fit.directions import KINDS
 from greedy_core.screening import MAX_VARIANTS, VARIANTS, Screening
 from tests.strategies import COARSE, FINE, problems
 
@@ -109,7 +109,7 @@ def centred(items, centres, max_budget, centre_depth, reads):
 
 
 @given(problems(max_items=600, max_dims=5), st.data(), st.sampled_from([1, 2, 16]), st.sampled_from([3, 50, 1000]))
-def test_screening_on_a_route_is_the_reference(problem, data, reads, max_budget):
+def test_screening_on_a_decomposition_is_the_reference(problem, data, reads, max_budget):
     items, query, budget, exclude = problem
     budget, n_dims = min(budget, max_budget), items.shape[1]
     n_centres = data.draw(st.integers(1, 6))
@@ -119,7 +119,7 @@ def test_screening_on_a_route_is_the_reference(problem, data, reads, max_budget)
     weights = data.draw(hnp.arrays(np.float32, n_dims + len(followed), elements=COARSE | FINE))
     centre_depth = data.draw(st.integers(1, min(len(items), max_budget + 1)))
     index = centred(items, centres, max_budget, centre_depth, reads)
-    route = np.concatenate([weights, np.array(followed, dtype=np.float32)])
+    decomposition = np.concatenate([weights, np.array(followed, dtype=np.float32)])
     expected = reference.screen_sum(
         items,
         query,
@@ -129,22 +129,22 @@ def test_screening_on_a_route_is_the_reference(problem, data, reads, max_budget)
         depth=max_budget + 1,
         centres=items @ centres.T,
         centre_depth=centre_depth,
-        route=(weights, np.array(followed, dtype=np.int64)),
+        decomposition=(weights, np.array(followed, dtype=np.int64)),
     )
-    assert index.screen(query, budget=budget, exclude=exclude, route=route).tolist() == expected
+    assert index.screen(query, budget=budget, exclude=exclude, decomposition=decomposition).tolist() == expected
 
 
 @given(problems(max_items=300), st.booleans())
-def test_candidates_on_a_route_are_nested(problem, learned):
+def test_candidates_on_a_decomposition_are_nested(problem, learned):
     items, query, _, exclude = problem
     index = GreedyIndex.build(items, queries=items, directions="learned" if learned else "sparse")
-    route = index.routes(query[None])[0]
-    longest = index.screen(query, budget=len(items), exclude=exclude, route=route).tolist()
+    decomposition = index.decompose(query[None])[0]
+    longest = index.screen(query, budget=len(items), exclude=exclude, decomposition=decomposition).tolist()
     assert sorted(longest) == sorted(set(range(len(items))) - set(exclude))
     for budget in range(1, len(items), 7):
-        shorter = index.screen(query, budget=budget, exclude=exclude, route=route).tolist()
+        shorter = index.screen(query, budget=budget, exclude=exclude, decomposition=decomposition).tolist()
         assert shorter == longest[: len(shorter)]
-        assert index.search(query, budget=budget, exclude=exclude, route=route).spent <= budget
+        assert index.search(query, budget=budget, exclude=exclude, decomposition=decomposition).spent <= budget
 
 
 @pytest.mark.parametrize("distribution", ["normal", "exponential", "sparse", "negative", "skewed"])

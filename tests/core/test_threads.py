@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from greedy_core import GreedyIndex
-from greedy_core.directions import KINDS
+from greedy_core.fit.directions import KINDS
 from greedy_core.screening import VARIANTS
 
 

@@ -8,7 +8,7 @@ import signal
 import httpx
 import pytest
 
-from greedy_core.versions import VersionsFolder
+from greedy_core import VersionsFolder
 from loadtests.http import open_loop
 from loadtests.http.models import FIRST, SECOND
 from loadtests.http.processes import answers, poll

@@ -5,8 +5,7 @@ import shutil
 import numpy as np
 import pytest
 
-from greedy_core import GreedyIndex, bundle
-from greedy_core.versions import VersionsFolder
+from greedy_core import GreedyIndex, VersionsFolder, write_bundle
 from tests.service.running import in_process
 
 N_ITEMS, N_USERS, N_DIMS = 2000, 200, 16
@@ -56,7 +55,7 @@ def write_model(path, *, seed=0, n_items=N_ITEMS, calibration=CALIBRATION, max_b
         "titles": [None if n % 3 == 0 else f"Title of {n}" for n in range(n_items)] if titles else None,
         "calibration": calibration,
     }
-    return bundle.write(path, **arguments)
+    return write_bundle(path, **arguments)
 
 
 @pytest.fixture(scope="session")

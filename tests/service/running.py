@@ -13,15 +13,16 @@ from pathlib import Path
 
 import httpx
 
-from service.app import create_app
+from service.http.app import create_app
 from service.settings import Settings
+from service.worker import Worker
 
 ROOT = Path(__file__).resolve().parents[2]
 PATIENCE = 30.0
 
 _PROGRAM = """
 import sys
-from service.server import serve
+from service.process.supervisor import serve
 from service.settings import Settings
 sys.exit(serve(Settings()))
 """
@@ -42,22 +43,21 @@ def poll(condition, what, seconds=PATIENCE, pause=0.02):
 class InProcess:
     """The whole application on an event loop of its own, called through ASGI without a socket."""
 
-    def __init__(self, models, *, wait=True, run_dir=None, slot=0, client="127.0.0.1", **settings):
+    def __init__(self, models, *, wait=True, slot=0, client="127.0.0.1", **settings):
         self.settings = Settings(models=models, **({"monitor_share": 0, "log_sample": 0} | settings))
         self._loop = asyncio.new_event_loop()
         self._thread = threading.Thread(target=self._loop.run_forever)
         self._thread.start()
-        self.shell = self.do(self._start(run_dir, slot))
-        self.service = self.shell.service
-        transport = httpx.ASGITransport(self.shell, client=(client, 1234))
-        self._client = httpx.AsyncClient(transport=transport, base_url="http://service")
+        self.worker, outer = self.do(self._start(slot))
+        transport = httpx.ASGITransport(outer, client=(client, 1234))
+        self._client = httpx.AsyncClient(transport=transport, base_url="http://127.0.0.1")
         if wait:
-            poll(lambda: self.service.engine.model, "a model to be loaded")
+            poll(lambda: self.worker.answering.model, "a model to be loaded")
 
-    async def _start(self, run_dir, slot):
-        shell = create_app(self.settings, slot=slot, run_dir=run_dir)
-        await shell.service.start()
-        return shell
+    async def _start(self, slot):
+        worker = Worker(self.settings, slot=slot)
+        await worker.start()
+        return worker, create_app(worker)
 
     def do(self, coroutine):
         return asyncio.run_coroutine_threadsafe(coroutine, self._loop).result(PATIENCE)
@@ -76,7 +76,7 @@ class InProcess:
 
     def close(self):
         self.do(self._client.aclose())
-        self.do(self.service.stop())
+        self.do(self.worker.stop())
         self._loop.call_soon_threadsafe(self._loop.stop)
         self._thread.join()
         self._loop.close()

@@ -2,8 +2,7 @@
 
 import pytest
 
-from greedy_core import storage
-from greedy_core.calibration import Calibration
+from greedy_core import Calibration, read_manifest
 from service import demo
 
 
@@ -66,7 +65,7 @@ def test_what_a_budget_buys_is_known(model):
     assert 64 <= calibration.sample_size <= 100
     assert (calibration.directions, calibration.screening) == (
         model.index.directions,
-        str(model.index.screening.routed),
+        str(model.index.screening.with_decomposition),
     )
     assert calibration.recall_at(8) < 0.9
     assert calibration.recall_at(256) > 0.95
@@ -83,5 +82,5 @@ def test_users_have_seen_items_of_their_topics_only(model):
 
 def test_the_same_model_comes_out_every_time(model, tmp_path):
     again = demo.make(tmp_path / "again")
-    assert storage.read_manifest(again.path).files == storage.read_manifest(model.path).files
+    assert read_manifest(again.path).files == read_manifest(model.path).files
     assert again.metadata == model.metadata

@@ -46,14 +46,16 @@ class OurIndex:
         self.index = index
 
     def ask(self, queries: NDArray[np.float32]) -> Any:
-        """Find the routes that a model has stored for its users."""
-        has_routes = isinstance(self.index, GreedyIndex) and self.index.n_centres and self.index.follows_routes
-        return queries, self.index.routes(queries) if has_routes else None
+        """Find the decompositions that a model has stored for its users."""
+        decomposed = isinstance(self.index, GreedyIndex) and self.index.n_centres and self.index.uses_decompositions
+        return queries, self.index.decompose(queries) if decomposed else None
 
     def run(self, asked: Any, top_k: int, *, known: bool = False, **knobs: Any) -> Any:
-        """Answer by one call of search_batch; the queries of known users follow their routes."""
-        queries, routes = asked
-        return self.index.search_batch(queries, top_k=top_k, threads=1, routes=routes if known else None, **knobs)
+        """Answer by one call of search_batch; the queries of known users follow their decompositions."""
+        queries, decompositions = asked
+        return self.index.search_batch(
+            queries, top_k=top_k, threads=1, decompositions=decompositions if known else None, **knobs
+        )
 
     def read(self, raw: Any, top_k: int) -> Found:
         """Collect ids and receipts."""

@@ -50,8 +50,9 @@ def code_digest(*, ours: bool) -> str:
     """Name the code behind our index or behind the compared methods: a result of other code is measured again."""
     core = ROOT / "greedy_core"
     if ours:
-        names = ("index", "kernel_index", "exact", "directions", "routes", "screening", "calibration")
+        names = ("index", "kernel_index", "exact", "screening")
         paths = [*(core / "native").glob("*"), core / "_kernel.pyx", *(core / f"{name}.py" for name in names)]
+        paths += (core / "fit").glob("*.py")
     else:
         paths = [*build.sources(), *build.HERE.glob("*.py")]
     seen = hashlib.blake2b(digest_size=8)

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from greedy_core import ExactIndex, GreedyIndex
-from greedy_core.calibration import choose, hold_out
+from greedy_core.fit.choice import choose
+from greedy_core.fit.trial import hold_out
 from greedy_core.screening import Screening
 
 if TYPE_CHECKING:
@@ -20,7 +21,7 @@ if TYPE_CHECKING:
     Question = tuple[Floats, Floats | None]
 
 TOP_K = 10
-# The same index twice: asked for a user whose route it has stored, and for a vector that it has never seen.
+# The same index twice: asked for a user whose decomposition it has stored, and for a vector that it has never seen.
 KNOWN, VECTOR = "ours, known user", "ours, vector"
 OURS = (KNOWN, VECTOR)
 AS_BUILT = {family: f"{family}, as built" for family in OURS}
@@ -75,25 +76,27 @@ class Ours:
     def __init__(self, items: Floats, users: Floats) -> None:
         """Build on all cores: learned directions, and how far they are read calibrated on users kept back."""
         start = time.process_time()
-        fitted, held_out = hold_out(np.ascontiguousarray(users))
+        fitted, held_out, _ = hold_out(np.ascontiguousarray(users))
         self.index = choose([GreedyIndex.build(items, queries=fitted, directions="learned")], held_out)
         self.build_seconds = time.process_time() - start
-        self._routes: dict[bytes, Floats] = {}
+        self._decompositions: dict[bytes, Floats] = {}
 
     def questions(self, family: str, queries: Floats) -> list[Question]:
-        """Return the queries, those of known users with their routes, which such an index has stored."""
+        """Return the queries, those of known users with their decompositions, which such an index has stored."""
         if family == VECTOR:
             return [(query, None) for query in queries]
-        if any(query.tobytes() not in self._routes for query in queries):
-            routes = self.index.routes(queries)
-            self._routes |= {query.tobytes(): route for query, route in zip(queries, routes, strict=True)}
-        return [(query, self._routes[query.tobytes()]) for query in queries]
+        if any(query.tobytes() not in self._decompositions for query in queries):
+            decompositions = self.index.decompose(queries)
+            self._decompositions |= {
+                query.tobytes(): decomposition for query, decomposition in zip(queries, decompositions, strict=True)
+            }
+        return [(query, self._decompositions[query.tobytes()]) for query in queries]
 
     def contestants(self) -> list[Contestant]:
         """For each family every depth of reading, for vectors the paper's max rule too, and the index as built."""
         built = self.index.screening
         found = []
-        for family, own in ((KNOWN, built.routed), (VECTOR, built.unrouted)):
+        for family, own in ((KNOWN, built.with_decomposition), (VECTOR, built.without_decomposition)):
             ways = [Screening("sum", reads, reads) for reads in READS] + [Screening("threshold")] * (family == VECTOR)
             found += [self._contestant(family, screening) for screening in ways]
             as_built = self._contestant(family, own)

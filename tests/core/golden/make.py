@@ -7,7 +7,8 @@ from pathlib import Path
 
 import numpy as np
 
-from greedy_core import GreedyIndex, bundle, storage
+from greedy_core import GreedyIndex, write_bundle
+from greedy_core.bundle import manifest
 
 # The seven items of the paper's figure 2: list x holds item mod(2x + y, 7) + 1 in place y, with this value.
 ITEMS = np.empty((7, 3), dtype=np.float32)
@@ -24,8 +25,8 @@ SEEN = (np.array([0, 2, 2, 3]), np.array([5, 6, 0]))
 
 def main() -> None:
     """Write the bundle."""
-    name = f"bundle-v{storage.FORMAT_VERSION}"
-    bundle.write(
+    name = f"bundle-v{manifest.FORMAT_VERSION}"
+    write_bundle(
         Path(__file__).parent / name,
         index=GreedyIndex.build(ITEMS, directions="axes", max_budget=4),
         item_ids=ITEM_IDS,

@@ -1,0 +1,100 @@
+"""What all connections of a worker share: the line, the limits, and the set of connections itself."""
+
+from __future__ import annotations
+
+import asyncio
+from email.utils import formatdate
+from http import HTTPStatus
+from time import perf_counter
+from typing import TYPE_CHECKING
+
+from service.front.line import Line
+from service.http.outer import VARY_ORIGIN
+
+if TYPE_CHECKING:
+    from collections.abc import Callable
+
+    from service.front.connection import Connection
+    from service.http.outer import OuterLayer
+    from service.worker import Worker
+
+# How often connections are looked at: for those that are idle or slow.
+SWEEP_SECONDS = 0.25
+# At the limit, this share of the connections makes room: the ones that have been idle longest.
+ROOM = 1 / 64
+
+
+class Front:
+    """Used by the event loop's thread only.
+
+    hand_over  makes uvicorn's protocol for a connection
+    """
+
+    def __init__(
+        self,
+        worker: Worker,
+        outer: OuterLayer,
+        hand_over: Callable[[Connection], asyncio.Protocol],
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        settings = worker.settings
+        self.worker = worker
+        self.settings = settings
+        self.ids = outer.ids
+        self.hand_over = hand_over
+        self.loop = loop
+        self.line = Line(worker.answering, loop)
+        self.load = worker.answering.admission.inline
+        self.has_cors = bool(settings.cors_origins)
+        self.connections: set[Connection] = set()
+        self.leaving = False
+        varies = self.has_cors and "*" not in settings.cors_origins
+        self._vary = b"%b: %b\r\n" % VARY_ORIGIN if varies else b""
+        self._date = b""
+        self._good_head = b""
+        self._sweep()
+
+    def head(self, status: int) -> bytes:
+        """Return the beginning of an answer, up to the value of its request id."""
+        if status == 200:
+            return self._good_head
+        return self._head(status)
+
+    def _head(self, status: int) -> bytes:
+        line = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n".encode()
+        return b"%bdate: %b\r\n%bcontent-type: application/json\r\nx-request-id: " % (line, self._date, self._vary)
+
+    def has_room(self) -> bool:
+        """Whether another connection may stay; idle ones are closed for it."""
+        most = self.settings.max_connections
+        if len(self.connections) <= most:
+            return True
+        idle = sorted(
+            (connection for connection in self.connections if connection.is_idle()),
+            key=lambda connection: connection.idle_since,
+        )
+        for connection in idle[: max(1, int(most * ROOM))]:
+            self.worker.metrics.count("budgetrec_connections_closed_total", "connections")
+            connection.close()
+        return bool(idle)
+
+    async def leave(self, seconds: float) -> None:
+        """Close idle connections, and the others after their answers; return when all are closed, or after `seconds`."""
+        self.leaving = True
+        end = perf_counter() + seconds
+        while self.connections and perf_counter() < end:
+            for connection in list(self.connections):
+                connection.leave()
+            await asyncio.sleep(0.02)
+
+    def _sweep(self) -> None:
+        """Close connections that are idle or slow; one timer for all instead of one for each answer."""
+        now = perf_counter()
+        self._date = formatdate(usegmt=True).encode()
+        self._good_head = self._head(200)
+        for connection in list(self.connections):
+            reason = connection.overdue(now)
+            if reason is not None:
+                self.worker.metrics.count("budgetrec_connections_closed_total", reason)
+        self.worker.metrics.set("budgetrec_connections", len(self.connections))
+        self.loop.call_later(SWEEP_SECONDS, self._sweep)

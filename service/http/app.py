@@ -1,0 +1,91 @@
+"""The application: FastAPI with all calls, inside the outer layer that the server runs."""
+
+from __future__ import annotations
+
+from importlib.metadata import version
+from typing import TYPE_CHECKING
+
+from fastapi import FastAPI, Response
+from fastapi.exceptions import RequestValidationError
+from starlette.exceptions import HTTPException
+
+from service import errors
+from service.errors import ApiError
+from service.http.openapi import Documentation
+from service.http.outer import OuterLayer
+from service.http.routes import admin, batch, health, metrics, model, recommend, similar
+
+if TYPE_CHECKING:
+    from fastapi import Request
+
+    from service.worker import Worker
+
+DESCRIPTION = """
+Recommendations that spend exactly the inner products a request gives them. Every answer carries its receipt:
+what was granted, what was spent, whether the answer is exact.
+"""
+
+
+def create_app(worker: Worker) -> OuterLayer:
+    """Return the ASGI application of one worker. The model loads in the background once the lifespan starts."""
+    api = FastAPI(
+        title="budgetrec",
+        version=version("budgetrec"),
+        description=DESCRIPTION,
+        redoc_url=None,
+        redirect_slashes=False,
+    )
+    api.state.worker = worker
+    for module in (recommend, batch, similar, model, health, metrics, admin):
+        api.include_router(module.router)
+    api.add_exception_handler(HTTPException, _http_error)
+    api.add_exception_handler(RequestValidationError, _invalid_body)
+    api.add_exception_handler(ApiError, _api_error)
+    api.add_exception_handler(Exception, _api_error)
+    api.openapi = Documentation(api, worker).openapi  # type: ignore[method-assign]
+    return OuterLayer(worker, api)
+
+
+async def _api_error(request: Request, error: Exception) -> Response:
+    """Answer with the error; anything that is not an ApiError is our fault and logged by the outer layer."""
+    if not isinstance(error, ApiError):
+        error = errors.internal()
+    worker: Worker = request.app.state.worker
+    worker.note_failure(error, request.scope["headers"])
+    headers = {name.decode(): value.decode() for name, value in error.headers()}
+    return Response(error.body(), error.status, headers)
+
+
+async def _http_error(request: Request, error: Exception) -> Response:
+    """Give the framework's own errors our shape."""
+    status = error.status_code if isinstance(error, HTTPException) else 500
+    shaped = ApiError(400, "bad_request", "The request cannot be read.", "Send well-formed JSON in UTF-8.")
+    if isinstance(error.__cause__, ApiError):
+        shaped = error.__cause__
+    elif status == 404:
+        shaped = errors.not_found(request.url.path)
+    elif status == 405:
+        allowed = (getattr(error, "headers", None) or {}).get("Allow", "GET or POST")
+        shaped = errors.method_not_allowed(request.method, request.url.path, allowed)
+    response = await _api_error(request, shaped)
+    if status == 405:
+        response.headers["allow"] = allowed
+    return response
+
+
+async def _invalid_body(request: Request, error: Exception) -> Response:
+    """Name the first field that is wrong; never show what was sent, which may be a vector."""
+    first = error.errors()[0] if isinstance(error, RequestValidationError) else {"loc": (), "msg": "", "type": ""}
+    place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"][1:]).lstrip(".")
+    if first["type"] == "json_invalid":
+        return await _api_error(
+            request, ApiError(422, "invalid_parameter", "The body is not valid JSON.", "Send a JSON object in UTF-8.")
+        )
+    message = str(first["msg"]).removeprefix("Value error, ")
+    shaped = ApiError(
+        422,
+        "invalid_parameter",
+        f"{place or 'The body'} is not valid: {message[:1].lower()}{message[1:]}.",
+        "GET /docs shows what each field takes.",
+    )
+    return await _api_error(request, shaped)

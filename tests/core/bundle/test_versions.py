@@ -1,0 +1,150 @@
+"""The folder of versions: what is current, what was, and nothing in between."""
+
+import threading
+
+import numpy as np
+import pytest
+
+from greedy_core import GreedyIndex, write_bundle
+from greedy_core.bundle.versions import VersionsFolder
+from greedy_core.errors import CorruptModelError, NotAModelError, StorageError
+
+
+@pytest.fixture
+def folder(tmp_path):
+    index = GreedyIndex.build(np.eye(3, dtype=np.float32), max_budget=2)
+    for version in ("v9", "v10", "v2"):
+        write_bundle(tmp_path / "models" / version, index=index)
+    return VersionsFolder(tmp_path / "models")
+
+
+def test_versions_are_sorted_as_people_count(folder):
+    assert folder.versions() == ["v2", "v9", "v10"]
+
+
+def test_what_is_unfinished_or_no_model_is_no_version(folder):
+    (folder.path / ".v11.writing-1-2").mkdir()
+    (folder.path / ".v11.writing-1-2" / "model.json").write_text("{}")
+    (folder.path / "notes").mkdir()
+    (folder.path / "readme.txt").write_text("x")
+    folder.promote("v2")
+    assert folder.versions() == ["v2", "v9", "v10"]
+
+
+def test_a_folder_that_does_not_exist_has_no_versions(tmp_path):
+    folder = VersionsFolder(tmp_path / "nowhere")
+    assert folder.versions() == []
+    assert folder.current() is None
+    with pytest.raises(NotAModelError, match="budgetrec build"):
+        folder.promote("v1")
+
+
+def test_promote_and_rollback(folder):
+    assert folder.current() is None
+    folder.promote("v2")
+    assert folder.current() == folder.path / "v2"
+    assert folder.previous_version() is None
+    folder.promote("v9")
+    assert (folder.current_version(), folder.previous_version()) == ("v9", "v2")
+    assert folder.rollback() == "v2"
+    assert (folder.current_version(), folder.previous_version()) == ("v2", "v9")
+    assert folder.rollback() == "v9"
+
+
+def test_promoting_the_current_version_keeps_the_previous(folder):
+    folder.promote("v2")
+    folder.promote("v9")
+    folder.promote("v9")
+    assert folder.previous_version() == "v2"
+
+
+def test_the_pointer_is_relative_so_the_folder_can_move(folder, tmp_path):
+    folder.promote("v2")
+    folder.path.rename(tmp_path / "moved")
+    moved = VersionsFolder(tmp_path / "moved")
+    assert moved.current().resolve() == (tmp_path / "moved" / "v2").resolve()
+
+
+def test_nothing_to_roll_back_to(folder):
+    with pytest.raises(StorageError, match="no previous version"):
+        folder.rollback()
+    folder.promote("v2")
+    with pytest.raises(StorageError, match="no previous version"):
+        folder.rollback()
+
+
+def test_rollback_to_a_deleted_version_is_refused(folder):
+    folder.promote("v2")
+    folder.promote("v9")
+    (folder.path / "v2").rename(folder.path / "gone")
+    with pytest.raises(NotAModelError, match="no version v2; choose one of: gone, v9, v10"):
+        folder.rollback()
+    assert folder.current_version() == "v9"
+
+
+@pytest.mark.parametrize("version", ["", ".", "..", "../v2", "v2/", "current", "previous", ".v2", "v\0"])
+def test_names_that_are_no_version(folder, version):
+    with pytest.raises(NotAModelError, match="is no name of a version"):
+        folder.promote(version)
+
+
+def test_a_missing_version_names_those_that_exist(folder):
+    with pytest.raises(NotAModelError, match="no version v3; choose one of: v2, v9, v10"):
+        folder.promote("v3")
+
+
+def test_an_incomplete_bundle_is_refused_and_the_pointer_stays(folder):
+    folder.promote("v2")
+    (folder.path / "v9" / "index.rows.npy").write_bytes(b"")
+    with pytest.raises(CorruptModelError, match="cut short"):
+        folder.promote("v9")
+    (folder.path / "v10" / "model.json").unlink()
+    with pytest.raises(NotAModelError, match=r"holds no model\.json"):
+        folder.promote("v10")
+    assert folder.current_version() == "v2"
+
+
+def test_a_directory_called_current_is_not_overwritten(folder):
+    (folder.path / "current").mkdir()
+    with pytest.raises(StorageError, match="not a link"):
+        folder.promote("v2")
+    assert (folder.path / "current").is_dir()
+
+
+def test_a_crash_between_the_two_pointers_leaves_a_current_version(folder, monkeypatch):
+    folder.promote("v2")
+    point = folder._point
+
+    def crash(pointer, version):
+        if pointer == "current":
+            raise KeyboardInterrupt
+        point(pointer, version)
+
+    monkeypatch.setattr(folder, "_point", crash)
+    with pytest.raises(KeyboardInterrupt):
+        folder.promote("v9")
+    assert folder.current_version() == "v2"
+    assert folder.previous_version() is None
+
+
+def test_readers_never_see_a_missing_pointer_while_writers_promote(folder):
+    folder.promote("v2")
+    done = threading.Event()
+
+    def promote_all():
+        for turn in range(60):
+            VersionsFolder(folder.path).promote(("v2", "v9", "v10")[turn % 3])
+        done.set()
+
+    writers = [threading.Thread(target=promote_all) for _ in range(2)]
+    for writer in writers:
+        writer.start()
+    looks = 0
+    while not done.is_set() or looks < 100:
+        assert folder.current_version() in {"v2", "v9", "v10"}
+        assert (folder.path / "current" / "model.json").is_file()
+        looks += 1
+    for writer in writers:
+        writer.join()
+    assert folder.previous_version() != folder.current_version()
+    assert list(folder.path.glob(".*")) == []
