@@ -47,6 +47,17 @@ struct ItemGraph {
   }
 };
 
+// The first item with a neighbour that is no item, n_items if an entry is none, or -1.
+inline std::int64_t first_bad_item(const ItemGraph& graph, std::int64_t n_items) {
+  for (std::int64_t e = 0; e < n_items * graph.degree; ++e) {
+    if (graph.neighbours[e] < -1 || graph.neighbours[e] >= n_items) return e / graph.degree;
+  }
+  for (std::int64_t i = 0; i < graph.n_entries; ++i) {
+    if (graph.entries[i] < 0 || graph.entries[i] >= n_items) return n_items;
+  }
+  return -1;
+}
+
 struct WalkScratch {
   CodedQuery query;
   ItemMarks seen;
@@ -58,19 +69,24 @@ struct WalkScratch {
   BucketQueue behind;  // gone on from, no candidates yet
 };
 
-// One walk. `left` is what the budget has left, in 32nds of a product; candidates are added to those that are there.
+// One walk. `barred` items are never candidates; `left` is what the budget has left, in 32nds of a product, and at least one product;
+// there are no candidates before.
 class GreedyWalk {
  public:
-  GreedyWalk(WalkScratch& scratch, const ItemGraph& graph, std::int64_t n_items, std::int64_t& left,
-             std::vector<std::int32_t>& candidates)
-      : scratch_(scratch), graph_(graph), left_(left), candidates_(candidates) {
+  GreedyWalk(WalkScratch& scratch, const ItemGraph& graph, std::int64_t n_items, const std::vector<std::int32_t>& barred,
+             std::int64_t& left, std::vector<std::int32_t>& candidates)
+      : scratch_(scratch), graph_(graph), barred_(barred), left_(left), candidates_(candidates) {
     scratch.seen.reserve(n_items);
     scratch.barred.reserve(n_items);
+    for (std::int32_t item : barred) scratch.barred.mark(item);
     scratch.ahead.clear();
     scratch.behind.clear();
   }
-  ~GreedyWalk() { scratch_.seen.clear(scratch_.met.data(), n_met_); }
-  std::int64_t met() const { return static_cast<std::int64_t>(n_met_); }
+  ~GreedyWalk() {
+    scratch_.seen.clear(scratch_.met.data(), n_met_);
+    scratch_.barred.clear(barred_.data(), barred_.size());
+    scratch_.barred.clear(candidates_.data(), std::min<std::size_t>(candidates_.size(), 1));
+  }
   GreedyWalk(const GreedyWalk&) = delete;
   GreedyWalk& operator=(const GreedyWalk&) = delete;
 
@@ -78,15 +94,26 @@ class GreedyWalk {
   void from(const float* query, std::int64_t n_dims, const std::int32_t* items, std::int64_t n) {
     scratch_.query.assign(graph_.rotation, query, n_dims);
     scratch_.ranges.begin(scratch_.query.length * graph_.longest);
+    begin(items, n);
     look_at(items, n);
     if (!estimate()) return;
     while (!scratch_.ahead.empty()) {
-      if (!go_on() || !choose(false)) return;
+      if (!go_on()) return;
     }
     choose(true);
   }
 
  private:
+  // The first item that may be one is a candidate at once: estimates could use up a small budget, and an answer has an item.
+  void begin(const std::int32_t* items, std::int64_t n) {
+    const std::int32_t* first = std::find_if(items, items + n, [&](std::int32_t item) { return !scratch_.barred.contains(item); });
+    if (first == items + n) return;
+    scratch_.barred.mark(*first);
+    candidates_.push_back(*first);
+    spend(kRowBits);
+    ++chosen_;
+  }
+
   void look_at(const std::int32_t* items, std::int64_t n) {
     std::vector<std::int32_t>& all = scratch_.met;
     if (all.size() < n_met_ + static_cast<std::size_t>(n)) all.resize(2 * (n_met_ + static_cast<std::size_t>(n)));
@@ -124,6 +151,7 @@ class GreedyWalk {
     return n_estimated_ == n_met_;
   }
 
+  // From the best that were estimated. False if the budget ended.
   bool go_on() {
     std::int32_t items[kAtOnce];
     std::size_t n = 0;
@@ -133,6 +161,7 @@ class GreedyWalk {
       if (!scratch_.barred.contains(items[n])) scratch_.behind.push(last_, items[n]);
       ++n;
     }
+    if (!choose(false)) return false;
     for (std::size_t i = 0; i < n; ++i) look_at(graph_.row(items[i]), graph_.degree);
     return estimate();
   }
@@ -158,6 +187,7 @@ class GreedyWalk {
 
   WalkScratch& scratch_;
   const ItemGraph& graph_;
+  const std::vector<std::int32_t>& barred_;
   std::int64_t& left_;
   std::vector<std::int32_t>& candidates_;
   std::size_t n_met_ = 0, n_estimated_ = 0;

@@ -81,8 +81,9 @@ def load(
     """Return the named data set, from the cache if it was made before.
 
     `interactions` (a path) selects the set of that name and ignores `items`; `method` is how interactions are
-    factorised, "als" (implicit feedback), "explicit" (the paper's objective) or a method of training.py. `alpha` is the confidence that ALS
-    puts in an interaction: 1 is the library's default, 10 to 40 give flatter vectors that are harder to search.
+    factorised, "als" (implicit feedback), "explicit" (the paper's objective) or a method of training.py. `alpha` is
+    the confidence that ALS puts in an interaction: 1 is the library's default, 10 to 40 give flatter vectors that are
+    harder to search.
     At most a fifth of the users become queries.
     """
     if interactions is not None:

@@ -130,12 +130,14 @@ def _propagated(pairs: Interactions, users: Floats, items: Floats, layers: int =
 
 
 def _sentences(pairs: Interactions, dims: int, seed: int) -> tuple[Floats, Floats]:
-    """Item vectors of random projections of who met them, whitened: near are items of the same users, no axis stands out."""
+    """Item vectors from the leading subspace of who met what, whitened: items of the same users are near."""
     from scipy.sparse import csr_matrix  # noqa: PLC0415 - optional extra
 
     rng = np.random.default_rng([seed, dims])
     n_users, n_items = int(pairs.user.max()) + 1, int(pairs.item.max()) + 1
-    matrix = csr_matrix((np.ones(pairs.user.size, dtype=np.float32), (pairs.user, pairs.item)), shape=(n_users, n_items))
+    matrix = csr_matrix(
+        (np.ones(pairs.user.size, dtype=np.float32), (pairs.user, pairs.item)), shape=(n_users, n_items)
+    )
     by_user = matrix.multiply(1 / np.sqrt(matrix.sum(axis=1))).tocsr().astype(np.float32)
     by_item = by_user.T.tocsr()
     items = rng.standard_normal((n_items, dims), dtype=np.float32)

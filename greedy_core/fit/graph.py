@@ -1,25 +1,26 @@
 """The graph that a greedy walk follows: which items lead to which, where a walk begins, and the compressed rows.
 
-    items ──► likeness: the space in which near items are scored alike by most queries
-                 │
-                 ├──► groups of near items ──► each item's nearest ──┐
-    queries ─────┴──► their best items, by a walk over a first graph ┴─► neighbours, pruned and made mutual
+    items ──► groups of near items ──► each item's nearest ──► a first graph ──► its walks: queries' best items
+                                             │                                            │
+                                             └─────────────► neighbours ◄─── items that stand together among these
 
-Two items h and g are alike when <w, h> and <w, g> differ little for most queries w. The mean of that difference's square
-is a squared distance after items are multiplied by the root of the queries' second-moment matrix. Edges lead to the items
-nearest in this sense, and to those that stand together among the best of the same queries; of several that lie behind each
-other only the first is kept (the relative-neighbourhood rule), and each edge is offered to its other end.
+Edges lead to items that are near, and to items that stand together among the best of the same queries; of several that
+lie behind each other only the first is kept (the relative-neighbourhood rule), and each edge is offered to its other
+end.
 """
 
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, NamedTuple
+from itertools import pairwise
+from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
 import numpy as np
 from threadpoolctl import threadpool_limits
 
 from greedy_core._graph import Reversed, code_stride, encode_rows, nearest_in_group, prune
+from greedy_core.fit.directions import second_moment
+from greedy_core.progress import progress_bar
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -30,6 +31,8 @@ if TYPE_CHECKING:
 
     Ids = npt.NDArray[np.int32]
 
+T = TypeVar("T")
+
 DEGREE = 32
 # Neighbours that are looked for: in each group, and among the best of the same queries, from so many of these.
 _NEAREST, _TOGETHER, _MOST_LISTS = 24, 48, 32
@@ -37,6 +40,8 @@ _NEAREST, _TOGETHER, _MOST_LISTS = 24, 48, 32
 _GROUPS, _GROUP_ITEMS, _GROUP_MOST = 3, 400, 6000
 _SAMPLE, _ITERATIONS = 40_000, 5
 _ENTRIES = 64
+# Of so many queries the best items are looked at, and so many of each decide where walks begin.
+_QUERIES, _FIRST = 30_000, 10
 _BLOCK = 4096
 _SEED = 20170818
 
@@ -50,11 +55,44 @@ class ItemGraph(NamedTuple):
     longest: float  # of what the codes stand for
 
 
+def fit_graph(
+    items: Float32Array,
+    queries: Float32Array,
+    find: Callable[[ItemGraph, Float32Array], Ids],
+    threads: int,
+    *,
+    show: bool = False,
+) -> ItemGraph:
+    """Return the graph of items (n_items, n_dims) for queries like these.
+
+    find  the best items of each query by walks over a graph, (n_queries, any number), -1 where there are fewer
+    """
+    rng = np.random.default_rng(_SEED)
+    asked = queries[np.sort(rng.permutation(len(queries))[:_QUERIES])]
+    with progress_bar("connecting items", 4, show=show) as advance:
+        codes, longest = compressed(items, threads)
+        space = likeness(items, asked)
+        near = near_items(space, threads)
+        advance(1)
+        first = ItemGraph(connect(space, [near], threads), _long_items(items), codes, longest)
+        advance(1)
+        lists = find(first, asked)
+        advance(1)
+        together = listed_together(lists, len(items), threads)
+        neighbours = connect(space, [near, together], threads)
+        advance(1)
+    return ItemGraph(neighbours, find_entries(lists, len(items)), codes, longest)
+
+
 def likeness(items: Float32Array, queries: Float32Array) -> Float32Array:
-    """Return the items in the space where distance is the root mean square of the difference between two items' scores."""
-    moment = (queries.T.astype(np.float64) @ queries) / max(len(queries), 1)
-    values, vectors = np.linalg.eigh(moment)
-    root = vectors * np.sqrt(np.maximum(values, 0.0))
+    """Return the items in the space where near ones are looked for.
+
+    After a multiplication by the root of the queries' second moment, distance is the root mean square of the difference
+    between two items' scores; without one it is that between their vectors. The fourth root lies half way: some models
+    have items that differ in what no query asks for, others have queries that all ask for one thing first.
+    """
+    values, vectors = np.linalg.eigh(second_moment(queries))
+    root = vectors * np.maximum(values, 0.0) ** 0.25
     return np.ascontiguousarray(items @ root.astype(np.float32))
 
 
@@ -62,10 +100,10 @@ def compressed(items: Float32Array, threads: int) -> tuple[npt.NDArray[np.uint8]
     """Return the items at two bits a coordinate, and the length of the longest code."""
     codes = np.empty((len(items), code_stride(items.shape[1])), dtype=np.uint8)
     mean = items.mean(axis=0, dtype=np.float64).astype(np.float32)
-    longest = _in_blocks(
+    lengths = _in_blocks(
         lambda part: encode_rows(np.ascontiguousarray(items[part]), mean, codes[part]), len(items), threads
     )
-    return codes, max(longest)
+    return codes, max(lengths)
 
 
 def near_items(space: Float32Array, threads: int) -> Ids:
@@ -114,7 +152,7 @@ def _split(space: Float32Array, members: Ids, shared: int, rng: np.random.Genera
     )
     order = np.argsort(nearest, axis=None, kind="stable")
     ends = np.searchsorted(nearest.ravel()[order], np.arange(n_groups + 1))
-    for start, stop in zip(ends[:-1], ends[1:], strict=True):
+    for start, stop in pairwise(ends):
         inside = members[order[start:stop] // nearest.shape[1]]
         if len(inside) <= _GROUP_MOST:
             if len(inside) > 1:
@@ -142,8 +180,10 @@ def _nearest(vectors: Float32Array, centres: Float32Array, count: int) -> npt.ND
     nearness = vectors @ centres.T
     nearness -= 0.5 * np.einsum("ij,ij->i", centres, centres)
     if count == 1:
-        return nearness.argmax(axis=1)[:, None]
-    return np.argpartition(nearness, -count, axis=1)[:, -count:]
+        best: npt.NDArray[np.intp] = nearness.argmax(axis=1)
+        return best[:, None]
+    nearest: npt.NDArray[np.intp] = np.argpartition(nearness, -count, axis=1)[:, -count:]
+    return nearest
 
 
 def listed_together(lists: Ids, n_items: int, threads: int) -> Ids:
@@ -165,11 +205,25 @@ def connect(space: Float32Array, candidates: list[Ids], threads: int, degree: in
 
 
 def find_entries(lists: Ids, n_items: int) -> Ids:
-    """Return items to begin at: again and again the one that is in most lists that have none yet."""
-    return np.argsort(-np.bincount(lists[lists >= 0], minlength=n_items), kind="stable")[:_ENTRIES].astype(np.int32)
+    """Return items to begin at: again and again the one that is among the first of most lists that have none yet."""
+    first = np.ascontiguousarray(lists[:, :_FIRST])
+    entries: list[int] = []
+    for _ in range(min(_ENTRIES, n_items)):
+        named = first[first >= 0]
+        if named.size == 0:
+            break
+        entries.append(int(np.bincount(named).argmax()))
+        first = first[(first != entries[-1]).all(axis=1)]
+    return np.array(entries or [0], dtype=np.int32)
 
 
-def _in_blocks(work: Callable[[slice], object], n: int, threads: int) -> list[object]:
+def _long_items(items: Float32Array) -> Ids:
+    """Return where the first walks begin, before any query was asked: at the longest items."""
+    squares = np.einsum("ij,ij->i", items, items)
+    return np.argsort(-squares, kind="stable")[:_ENTRIES].astype(np.int32)
+
+
+def _in_blocks(work: Callable[[slice], T], n: int, threads: int) -> list[T]:
     """Call work for all n, a block at a time, on several threads."""
     parts = [slice(start, min(start + _BLOCK, n)) for start in range(0, n, _BLOCK)]
     with ThreadPoolExecutor(threads) as pool:
