@@ -33,6 +33,17 @@ class Screening:
         """Return what a table calls it."""
         return f"sum of {self.reads} reads" if self.variant == "sum" else self.variant
 
+    @property
+    def cost(self) -> int:
+        """The cost of one product of the budget and all that comes before it, in list entries; a product alone is 16.
+
+        The paper's rule reads one entry for a candidate, in the time that four take here. A walk estimates some ten
+        items for each product.
+        """
+        if self.variant == "walk":
+            return 64
+        return 16 + (self.reads if self.variant == "sum" else 4)
+
     def to_info(self) -> dict[str, Any]:
         """Return what a stored index says of itself; the keys are those of the format."""
         return {"variant": self.variant, "reads": self.reads}

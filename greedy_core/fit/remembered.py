@@ -58,7 +58,7 @@ def find_best(index: Searchable, queries: Float32Array, threads: int) -> npt.NDA
 
 
 def _budget_for(index: Searchable, queries: Float32Array, recall: float, most: int | None = None) -> int:
-    """Return the first of a few budgets at which a search finds that share of the true best 10, or `most`; else a scan's."""
+    """Return the first budget, of a few up to `most`, at which a search finds that share of the best; else a scan's."""
     drawn = np.sort(np.random.default_rng(_SEED).permutation(len(queries))[:_SAMPLE])
     sample = np.ascontiguousarray(queries[drawn])
     threads = os.cpu_count() or 1

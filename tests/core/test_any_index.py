@@ -34,6 +34,8 @@ BUILDS = {
     "principal": lambda items: GreedyIndex.build(items, directions="principal"),
     "sparse": lambda items: GreedyIndex.build(items, directions="sparse"),
     "sparse of items and users": lambda items: GreedyIndex.build(items, queries=items[:1], directions="sparse"),
+    "graph": lambda items: GreedyIndex.build(items, directions="graph"),
+    "graph of items and users": lambda items: GreedyIndex.build(items, queries=items[:1], directions="graph"),
     "principal of items and users": lambda items: GreedyIndex.build(items, queries=items[:1], directions="principal"),
 }
 every_index = pytest.mark.parametrize("build", BUILDS.values(), ids=BUILDS)

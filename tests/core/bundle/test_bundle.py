@@ -154,40 +154,42 @@ class TestLeastBundle:
         assert write_bundle(tmp_path / "items", index=index).popular.tolist() == [1, 2, 0]
 
 
-class TestDecompositions:
+class TestRemembered:
     @pytest.fixture
-    def decomposed(self, tmp_path):
-        rng = np.random.default_rng(1)
-        users = rng.normal(size=(40, 6)).astype(np.float32)
-        users[7] = np.nan
-        index = GreedyIndex.build(rng.normal(size=(90, 6)), queries=users[:7], directions="learned", max_budget=30)
-        return write_bundle(tmp_path / "decomposed", index=index, user_vectors=users)
+    def remembering(self, tmp_path):
+        rng = np.random.default_rng(4)
+        users = rng.normal(size=(12, 6)).astype(np.float32)
+        users[5] = np.nan
+        index = GreedyIndex.build(rng.normal(size=(90, 6)), queries=users[:5], directions="graph", max_budget=30)
+        return write_bundle(tmp_path / "remembering", index=index, user_vectors=users)
 
-    def test_every_user_has_the_decomposition_that_the_index_finds(self, decomposed):
-        for user in (0, 6, 39):
-            vector, decomposition = decomposed.user_vector(user), decomposed.user_decomposition(user)
-            np.testing.assert_allclose(decomposition, decomposed.index.decompose(vector[None])[0], atol=1e-6)
-            assert decomposed.index.search(vector, budget=10, decomposition=decomposition).spent == 10
-            assert not decomposition.flags.writeable
+    def test_every_user_remembers_its_best_items(self, remembering):
+        for user in (0, 4, 7, 11):
+            vector, remembered = remembering.user_vector(user), remembering.user_remembered(user)
+            exact = remembering.index.search(vector, top_k=64, budget=90)
+            np.testing.assert_array_equal(remembered, exact.ids)
+            found = remembering.index.search(vector, top_k=10, budget=10, remembered=remembered)
+            assert (found.ids.tolist(), found.spent) == (exact.ids[:10].tolist(), 10)
+            assert not remembered.flags.writeable
 
-    def test_an_index_that_follows_none_stores_none(self, tmp_path):
-        users = np.ones((3, 4), dtype=np.float32)
-        made = write_bundle(tmp_path / "m", index=small_index(), user_vectors=users)
-        assert made.user_decomposition(0) is None
-        assert not list(made.path.glob("*routes*"))
+    def test_without_vectors_nobody_remembers(self, tmp_path):
+        index = GreedyIndex.build(np.eye(3))
+        made = write_bundle(tmp_path / "nobody", index=index, user_ids=["a"])
+        assert made.user_remembered(0) is None
 
     @pytest.mark.parametrize(
         "change",
         [
-            lambda decompositions: decompositions[:-1],
-            lambda decompositions: decompositions[:, 1:],
-            lambda decompositions: decompositions.astype(np.float64),
+            lambda remembered: remembered[:-1],
+            lambda remembered: remembered.astype(np.int64),
+            lambda remembered: remembered.ravel(),
+            lambda remembered: np.where(remembered == remembered[0, 0], 90, remembered),
+            lambda remembered: np.where(remembered == remembered[0, 0], -2, remembered),
         ],
-        ids=["a row too few", "a column too few", "another type"],
     )
-    def test_decompositions_of_another_shape_are_refused(self, decomposed, tmp_path, change):
-        rewrite(decomposed.path, tmp_path / "bad", users__routes=change)
-        with pytest.raises(CorruptModelError, match=r"users\.routes"):
+    def test_what_does_not_fit_is_refused(self, remembering, tmp_path, change):
+        rewrite(remembering.path, tmp_path / "bad", users__remembered=change)
+        with pytest.raises(CorruptModelError, match=r"users\.remembered"):
             Bundle.open(tmp_path / "bad")
 
 
