@@ -43,7 +43,7 @@ def extension(name: str, *native: str) -> Extension:
 
 setup(
     ext_modules=cythonize(
-        [extension("_kernel", "inner_product.cpp"), extension("_graph")],
+        [extension("_kernel", "inner_product.cpp"), extension("_graph", "inner_product.cpp")],
         compiler_directives={
             "language_level": 3,
             "boundscheck": checked,

@@ -20,6 +20,7 @@ class Reversed:
 
 def prune(
     vectors: npt.NDArray[np.float32],
+    squares: npt.NDArray[np.float32],
     start: int,
     candidates: Sequence[npt.NDArray[np.int32]],
     reverse: Reversed | None,

@@ -21,10 +21,12 @@ cdef extern from "graph_building.h" namespace "greedy" nogil:
         void assign(const int32_t* edges, int64_t n_rows, int64_t degree, int64_t n_ids) except +
     void nearest_members(const float* products, const float* squares, const int32_t* members, int64_t n, int64_t i,
                          int64_t count, vector[Near]& near, int32_t* out) except +
-    void keep_neighbours(BuildScratch& scratch, const float* vectors, int64_t n_dims, int64_t degree,
-                         int32_t* out) except +
-    void add_near(BuildScratch& scratch, const float* vectors, int64_t n_dims, int64_t item, const int32_t* ids,
-                  int64_t n) except +
+    cppclass Space:
+        const float* vectors
+        const float* squares
+        int64_t stride
+    void keep_neighbours(BuildScratch& scratch, const Space& space, int64_t degree, int32_t* out) except +
+    void add_near(BuildScratch& scratch, const Space& space, int64_t item, const int32_t* ids, int64_t n) except +
     void listed_together(BuildScratch& scratch, const int32_t* lists, int64_t length, const ReverseEdges& in_lists,
                          int64_t item, int64_t most_lists, int64_t count, int32_t* out) except +
 
@@ -103,16 +105,17 @@ cdef class Reversed:
                                 out.shape[1], &out[i, 0])
 
 
-def prune(const float[:, ::1] vectors, int64_t start, candidates, Reversed reverse, int32_t[:, ::1] out):
-    """Write the neighbours of the items from `start` on, chosen from candidates.
+def prune(const float[:, ::1] vectors, const float[::1] squares, int64_t start, candidates, Reversed reverse, int32_t[:, ::1] out):
+    """Write the neighbours of the items from `start` on, chosen from candidates by the distance of their vectors.
 
+    vectors: padded to whole cache lines; squares: of their lengths;
     candidates: matrices with a row for each item, -1 from where it ends on; reverse: whoever names an item, or None.
     """
     cdef BuildScratch scratch
     cdef const int32_t[:, ::1] ids
     cdef vector[const int32_t*] sources
     cdef vector[int64_t] widths
-    cdef int64_t n_dims = vectors.shape[1]
+    cdef Space space
     cdef int64_t i, item, first
     cdef size_t s
     held = []
@@ -122,7 +125,10 @@ def prune(const float[:, ::1] vectors, int64_t start, candidates, Reversed rever
         assert ids.shape[0] == vectors.shape[0]
         sources.push_back(&ids[0, 0])
         widths.push_back(ids.shape[1])
-    assert 0 <= start and start + out.shape[0] <= vectors.shape[0]
+    assert 0 <= start and start + out.shape[0] <= vectors.shape[0] == squares.shape[0] and vectors.shape[1] % 16 == 0
+    space.vectors = &vectors[0, 0]
+    space.squares = &squares[0]
+    space.stride = vectors.shape[1]
     cdef ReverseEdges* edges = NULL
     if reverse is not None:
         edges = &reverse.edges
@@ -131,9 +137,8 @@ def prune(const float[:, ::1] vectors, int64_t start, candidates, Reversed rever
             item = start + i
             scratch.near.clear()
             for s in range(sources.size()):
-                add_near(scratch, &vectors[0, 0], n_dims, item, sources[s] + item * widths[s], widths[s])
+                add_near(scratch, space, item, sources[s] + item * widths[s], widths[s])
             if edges != NULL:
                 first = edges.starts[item]
-                add_near(scratch, &vectors[0, 0], n_dims, item, edges.sources.data() + first,
-                         edges.starts[item + 1] - first)
-            keep_neighbours(scratch, &vectors[0, 0], n_dims, out.shape[1], &out[i, 0])
+                add_near(scratch, space, item, edges.sources.data() + first, edges.starts[item + 1] - first)
+            keep_neighbours(scratch, space, out.shape[1], &out[i, 0])

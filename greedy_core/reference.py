@@ -376,8 +376,8 @@ def screen_walk(  # noqa: C901 - one procedure, as the fast one is
         return True
 
     begin = known or entries.tolist()
-    first = next((j for j in begin if j not in barred), None)
-    if first is not None and left:
+    if not known:
+        first = next(j for j in [*begin, *range(len(codes))] if j not in barred)
         found.append(first)
         barred.add(first)
         left -= ROW_BITS

@@ -19,6 +19,7 @@ import numpy as np
 from threadpoolctl import threadpool_limits
 
 from greedy_core._graph import Reversed, code_stride, encode_rows, nearest_in_group, prune
+from greedy_core.embeddings import pad_rows
 from greedy_core.fit.directions import second_moment
 from greedy_core.progress import progress_bar
 
@@ -37,7 +38,7 @@ DEGREE = 32
 # Neighbours that are looked for: in each group, and among the best of the same queries, from so many of these.
 _NEAREST, _TOGETHER, _MOST_LISTS = 24, 48, 32
 # An item belongs to its nearest groups; a group has about so many items of its own, and at most as many as fit.
-_GROUPS, _GROUP_ITEMS, _GROUP_MOST = 3, 400, 6000
+_GROUPS, _GROUP_ITEMS, _GROUP_MOST = 3, 300, 3000
 _SAMPLE, _ITERATIONS = 40_000, 5
 _ENTRIES = 64
 # Of so many queries the best items are looked at, and so many of each decide where walks begin.
@@ -85,7 +86,7 @@ def fit_graph(
 
 
 def likeness(items: Float32Array, queries: Float32Array) -> Float32Array:
-    """Return the items in the space where near ones are looked for.
+    """Return the items in the space where near ones are looked for, padded like rows.
 
     After a multiplication by the root of the queries' second moment, distance is the root mean square of the difference
     between two items' scores; without one it is that between their vectors. The fourth root lies half way: some models
@@ -93,7 +94,7 @@ def likeness(items: Float32Array, queries: Float32Array) -> Float32Array:
     """
     values, vectors = np.linalg.eigh(second_moment(queries))
     root = vectors * np.maximum(values, 0.0) ** 0.25
-    return np.ascontiguousarray(items @ root.astype(np.float32))
+    return pad_rows(items @ root.astype(np.float32))
 
 
 def compressed(items: Float32Array, threads: int) -> tuple[npt.NDArray[np.uint8], float]:
@@ -179,10 +180,11 @@ def _means(sample: Float32Array, n_groups: int, rng: np.random.Generator) -> Flo
 def _nearest(vectors: Float32Array, centres: Float32Array, count: int) -> npt.NDArray[np.intp]:
     nearness = vectors @ centres.T
     nearness -= 0.5 * np.einsum("ij,ij->i", centres, centres)
-    if count == 1:
-        best: npt.NDArray[np.intp] = nearness.argmax(axis=1)
-        return best[:, None]
-    nearest: npt.NDArray[np.intp] = np.argpartition(nearness, -count, axis=1)[:, -count:]
+    nearest = np.empty((len(vectors), count), dtype=np.intp)
+    for place in range(count):
+        # A few passes over all are faster than any partial sort.
+        nearest[:, place] = nearness.argmax(axis=1)
+        nearness[np.arange(len(vectors)), nearest[:, place]] = -np.inf
     return nearest
 
 
@@ -198,9 +200,10 @@ def connect(space: Float32Array, candidates: list[Ids], threads: int, degree: in
     """Return the neighbours of each item: the candidates, pruned, and once more with those that chose the item."""
     neighbours = np.empty((len(space), degree), dtype=np.int32)
     chosen = np.empty_like(neighbours)
-    _in_blocks(lambda part: prune(space, part.start, candidates, None, chosen[part]), len(space), threads)
+    squares = np.einsum("ij,ij->i", space, space)
+    _in_blocks(lambda part: prune(space, squares, part.start, candidates, None, chosen[part]), len(space), threads)
     reverse = Reversed(chosen, len(space))
-    _in_blocks(lambda part: prune(space, part.start, [chosen], reverse, neighbours[part]), len(space), threads)
+    _in_blocks(lambda part: prune(space, squares, part.start, [chosen], reverse, neighbours[part]), len(space), threads)
     return neighbours
 
 

@@ -8,23 +8,25 @@
 #include <utility>
 #include <vector>
 
+#include "inner_product.h"
+
 namespace greedy {
 
-inline float squared_distance(const float* a, const float* b, std::int64_t n_dims) {
-  constexpr std::int64_t kLanes = 16;
-  float lanes[kLanes] = {};
-  std::int64_t t = 0;
-  for (; t + kLanes <= n_dims; t += kLanes) {
-    for (std::int64_t lane = 0; lane < kLanes; ++lane) {
-      const float apart = a[t + lane] - b[t + lane];
-      lanes[lane] += apart * apart;
-    }
+// Vectors between which distances are wanted, padded like the rows of an index, and the square of each one's length.
+struct Space {
+  const float* vectors;
+  const float* squares;
+  std::int64_t stride;
+
+  float squared_distance(std::int64_t a, std::int64_t b) const {
+    float product;
+    inner_product_kernel().score_block(vectors + b * stride, stride, vectors + a * stride, 1, &product);
+    return squares[a] + squares[b] - 2.0f * product;
   }
-  for (; t < n_dims; ++t) lanes[0] += (a[t] - b[t]) * (a[t] - b[t]);
-  float sum = 0.0f;
-  for (float lane : lanes) sum += lane;
-  return sum;
-}
+  void prefetch(std::int64_t item) const {
+    for (std::int64_t t = 0; t < stride; t += kLaneBlock) __builtin_prefetch(vectors + item * stride + t, 0, 3);
+  }
+};
 
 struct Near {
   float distance;
@@ -86,7 +88,7 @@ struct BuildScratch {
 
 // Of the items in scratch.near, those that become neighbours of an item, nearest first: one that is nearer to a neighbour than to the item
 // is found through that neighbour (the relative-neighbourhood rule). What the rule leaves out takes the places that are left.
-inline void keep_neighbours(BuildScratch& scratch, const float* vectors, std::int64_t n_dims, std::int64_t degree, std::int32_t* out) {
+inline void keep_neighbours(BuildScratch& scratch, const Space& space, std::int64_t degree, std::int32_t* out) {
   std::vector<Near>& near = scratch.near;
   std::sort(near.begin(), near.end(), nearer);
   near.erase(std::unique(near.begin(), near.end(), [](const Near& a, const Near& b) { return a.id == b.id; }), near.end());
@@ -95,9 +97,8 @@ inline void keep_neighbours(BuildScratch& scratch, const float* vectors, std::in
   const auto room = static_cast<std::size_t>(degree);
   for (const Near& candidate : near) {
     if (scratch.kept.size() == room) break;
-    const float* vector = vectors + candidate.id * n_dims;
     const bool found_otherwise = std::any_of(scratch.kept.begin(), scratch.kept.end(), [&](std::int32_t kept) {
-      return squared_distance(vectors + kept * n_dims, vector, n_dims) < candidate.distance;
+      return space.squared_distance(candidate.id, kept) < candidate.distance;
     });
     (found_otherwise ? scratch.left : scratch.kept).push_back(candidate.id);
   }
@@ -105,11 +106,12 @@ inline void keep_neighbours(BuildScratch& scratch, const float* vectors, std::in
   for (std::size_t i = 0; i < room; ++i) out[i] = i < scratch.kept.size() ? scratch.kept[i] : -1;
 }
 
-inline void add_near(BuildScratch& scratch, const float* vectors, std::int64_t n_dims, std::int64_t item, const std::int32_t* ids,
-                     std::int64_t n) {
+inline void add_near(BuildScratch& scratch, const Space& space, std::int64_t item, const std::int32_t* ids, std::int64_t n) {
   for (std::int64_t i = 0; i < n; ++i) {
-    if (ids[i] < 0 || ids[i] == item) continue;
-    scratch.near.push_back({squared_distance(vectors + item * n_dims, vectors + ids[i] * n_dims, n_dims), ids[i]});
+    if (ids[i] >= 0) space.prefetch(ids[i]);
+  }
+  for (std::int64_t i = 0; i < n; ++i) {
+    if (ids[i] >= 0 && ids[i] != item) scratch.near.push_back({space.squared_distance(item, ids[i]), ids[i]});
   }
 }
 

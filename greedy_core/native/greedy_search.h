@@ -98,8 +98,12 @@ inline std::int64_t screen_walk(QueryScratch& scratch, const IndexView& index, s
   std::int64_t left = budget * kRowBits;
   {
     GreedyWalk walk(scratch.walk, index.graph, index.n_items, scratch.excluded, left, scratch.candidates);
-    walk.from(scratch.query.data(), index.n_dims, known.empty() ? index.graph.entries : known.data(),
-              known.empty() ? index.graph.n_entries : static_cast<std::int64_t>(known.size()));
+    if (known.empty()) {
+      walk.begin(index.graph.entries, index.graph.n_entries);
+      walk.from(scratch.query.data(), index.n_dims, index.graph.entries, index.graph.n_entries);
+    } else {
+      walk.from(scratch.query.data(), index.n_dims, known.data(), static_cast<std::int64_t>(known.size()));
+    }
   }
   // Where nothing leads any further, the rest is taken as it comes.
   const std::int64_t rest = left / kRowBits;

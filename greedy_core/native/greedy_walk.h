@@ -90,11 +90,27 @@ class GreedyWalk {
   GreedyWalk(const GreedyWalk&) = delete;
   GreedyWalk& operator=(const GreedyWalk&) = delete;
 
+  // Makes the first of these items, or else of all, that is not barred a candidate at once: estimates could use up a small budget, and
+  // an answer has an item. There must be one.
+  void begin(const std::int32_t* items, std::int64_t n) {
+    const auto may_be = [&](std::int32_t item) { return !scratch_.barred.contains(item); };
+    const std::int32_t* found = std::find_if(items, items + n, may_be);
+    std::int32_t first = 0;
+    if (found != items + n) {
+      first = *found;
+    } else {
+      while (!may_be(first)) ++first;
+    }
+    scratch_.barred.mark(first);
+    candidates_.push_back(first);
+    spend(kRowBits);
+    ++chosen_;
+  }
+
   // From these items. Ends when the budget does, or when no neighbour is new and all items gone on from are candidates.
   void from(const float* query, std::int64_t n_dims, const std::int32_t* items, std::int64_t n) {
     scratch_.query.assign(graph_.rotation, query, n_dims);
     scratch_.ranges.begin(scratch_.query.length * graph_.longest);
-    begin(items, n);
     look_at(items, n);
     if (!estimate()) return;
     while (!scratch_.ahead.empty()) {
@@ -104,16 +120,6 @@ class GreedyWalk {
   }
 
  private:
-  // The first item that may be one is a candidate at once: estimates could use up a small budget, and an answer has an item.
-  void begin(const std::int32_t* items, std::int64_t n) {
-    const std::int32_t* first = std::find_if(items, items + n, [&](std::int32_t item) { return !scratch_.barred.contains(item); });
-    if (first == items + n) return;
-    scratch_.barred.mark(*first);
-    candidates_.push_back(*first);
-    spend(kRowBits);
-    ++chosen_;
-  }
-
   void look_at(const std::int32_t* items, std::int64_t n) {
     std::vector<std::int32_t>& all = scratch_.met;
     if (all.size() < n_met_ + static_cast<std::size_t>(n)) all.resize(2 * (n_met_ + static_cast<std::size_t>(n)));
