@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 NATIVE := setup.py greedy_core/_kernel.pyx $(wildcard greedy_core/native/*)
 
-.PHONY: help serve test lint bench peers paper httpbench loadtest sanitize wheel-test clean
+.PHONY: help serve test lint bench peers paper httpbench loadtest chaos sanitize race fuzz wheel-test clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -39,8 +39,17 @@ loadtest: $(VENV)/dev.stamp  ## the service and a fleet under load; writes a rep
 	sh deploy/install-packages.sh
 	$(BIN)/python -m loadtests.http $(ARGS)
 
+chaos: $(VENV)/dev.stamp  ## faults of every kind against the service; a table of what was wrong
+	$(BIN)/python -m loadtests.chaos $(ARGS)
+
 sanitize: $(VENV)/test.stamp  ## the core's tests under AddressSanitizer and UndefinedBehaviorSanitizer
 	sh .ci/sanitize $(BIN)/python
+
+race:  ## searches from many threads under ThreadSanitizer
+	sh .ci/race
+
+fuzz:  ## random arrays through the kernels, for a minute or ARGS="SECONDS SEED"
+	sh .ci/fuzz $(ARGS)
 
 wheel-test: $(VENV)/test.stamp  ## build a wheel and run the core's tests against it, outside of the tree
 	sh .ci/wheel-test $(BIN)/python
@@ -56,20 +65,19 @@ $(VENV)/bin/python:
 	sh .ci/bootstrap $(PYTHON) $(VENV)
 
 # An extra for each kind of work; the compiled part is made again when its sources change.
-PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check
 
 $(VENV)/serve.stamp: $(VENV)/bin/python pyproject.toml $(NATIVE)
-	$(PIP) -e .
+	sh .ci/install $(VENV)
 	@touch $@
 
 $(VENV)/test.stamp: $(VENV)/bin/python pyproject.toml $(NATIVE)
-	$(PIP) -e '.[test]'
+	sh .ci/install $(VENV) '[test]'
 	@touch $@ $(VENV)/serve.stamp
 
 $(VENV)/dev.stamp: $(VENV)/bin/python pyproject.toml $(NATIVE)
-	$(PIP) -e '.[dev]'
+	sh .ci/install $(VENV) '[dev]'
 	@touch $@ $(VENV)/serve.stamp $(VENV)/test.stamp
 
 $(VENV)/peers.stamp: $(VENV)/bin/python pyproject.toml $(NATIVE)
-	$(PIP) -e '.[dev,peers]'
+	sh .ci/install $(VENV) '[dev,peers]'
 	@touch $@ $(VENV)/serve.stamp $(VENV)/test.stamp $(VENV)/dev.stamp

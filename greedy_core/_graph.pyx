@@ -105,7 +105,8 @@ cdef class Reversed:
                                 out.shape[1], &out[i, 0])
 
 
-def prune(const float[:, ::1] vectors, const float[::1] squares, int64_t start, candidates, Reversed reverse, int32_t[:, ::1] out):
+def prune(const float[:, ::1] vectors, const float[::1] squares, int64_t start, candidates, Reversed reverse,
+          int32_t[:, ::1] out):
     """Write the neighbours of the items from `start` on, chosen from candidates by the distance of their vectors.
 
     vectors: padded to whole cache lines; squares: of their lengths;

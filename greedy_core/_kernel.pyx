@@ -1,7 +1,8 @@
 # distutils: language = c++
 """The way into native/: arrays become pointers, requests run without the GIL. There is no algorithm here."""
 
-from libc.stdint cimport int32_t, int64_t, uint8_t
+from cpython.unicode cimport PyUnicode_AsUTF8AndSize
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
 
@@ -29,20 +30,11 @@ cdef extern from "direction_lists.h" namespace "greedy" nogil:
         const float* values
         int64_t n_lists
         int64_t depth
-    cppclass ListKnots:
-        void assign(const DirectionLists& lists) except +
-
-cdef extern from "level_table.h" namespace "greedy" nogil:
-    cppclass LevelTable:
-        void assign(const DirectionLists& lists) except +
 
 cdef extern from "code_table.h" namespace "greedy" nogil:
-    int64_t code_width(int64_t n_dims)
     cppclass CodeTable:
         const uint8_t* rows
         int64_t width
-    cppclass Rotation:
-        void assign(int64_t n_dims) except +
 
 cdef extern from "greedy_walk.h" namespace "greedy" nogil:
     cppclass ItemGraph:
@@ -51,14 +43,7 @@ cdef extern from "greedy_walk.h" namespace "greedy" nogil:
         const int32_t* entries
         int64_t n_entries
         CodeTable codes
-        Rotation rotation
         float longest
-    int64_t first_bad_item(const ItemGraph& graph, int64_t n_items)
-
-cdef extern from "list_building.h" namespace "greedy" nogil:
-    void build_list(const float* column, int64_t n_items, float sign, int64_t depth, int32_t* ids,
-                    float* values) except +
-    int64_t first_bad_list(const DirectionLists& lists, int64_t n_items)
 
 cdef extern from "query_scratch.h" namespace "greedy" nogil:
     cppclass TopK:
@@ -66,7 +51,6 @@ cdef extern from "query_scratch.h" namespace "greedy" nogil:
     cppclass QueryScratch:
         vector[int32_t] candidates
         TopK top
-    QueryScratch& query_scratch()
 
 cdef extern from "greedy_search.h" namespace "greedy" nogil:
     cpdef enum class Variant "greedy::Variant":
@@ -90,8 +74,6 @@ cdef extern from "greedy_search.h" namespace "greedy" nogil:
         const float* axes
         int64_t n_axes
         DirectionLists lists
-        ListKnots knots
-        LevelTable levels
         int64_t reads
         ItemGraph graph
     cppclass Request:
@@ -108,8 +90,6 @@ cdef extern from "greedy_search.h" namespace "greedy" nogil:
         int64_t spent
         int64_t entries_read
         cbool complete
-    Outcome search(QueryScratch& scratch, const IndexView& index, const Request& request) except +
-    Outcome screen(QueryScratch& scratch, const IndexView& index, const Request& request, cbool ordered) except +
 
 cdef extern from "batch_search.h" namespace "greedy" nogil:
     cppclass BatchOutput:
@@ -118,9 +98,38 @@ cdef extern from "batch_search.h" namespace "greedy" nogil:
         int64_t* counts
         Outcome* outcomes
         int64_t width
+
+cdef extern from "entry_points.h" namespace "greedy::entry" nogil:
+    void prepare(IndexView& index) except +
+    void prepare(ItemGraph& graph, int64_t n_dims) except +
+    int64_t first_bad_item(const ItemGraph& graph, int64_t n_items)
+    int64_t first_bad_list(const DirectionLists& lists, int64_t n_items)
+    void build_list(const float* column, int64_t n_items, float sign, int64_t depth, int32_t* ids,
+                    float* values) except +
+    Outcome search(QueryScratch& scratch, const IndexView& index, const Request& request) except +
+    Outcome screen(QueryScratch& scratch, const IndexView& index, const Request& request, cbool ordered) except +
     int64_t copy_results(QueryScratch& scratch, int32_t* ids, float* scores)
     void search_batch(const IndexView& index, const Request* requests, int64_t n, int64_t n_threads,
                       const BatchOutput& output) except +
+    QueryScratch& scratch_of_this_thread()
+
+cdef extern from "blake2b.h" namespace "greedy" nogil:
+    cppclass Text:
+        const unsigned char* data
+        size_t length
+
+cdef extern from "id_table.h" namespace "greedy" nogil:
+    cppclass IdTable:
+        const unsigned char* text
+        const int64_t* offsets
+        const int32_t* buckets
+        const int32_t* positions
+        int64_t n_ids
+        int bits
+        void find(const Text* wanted, int64_t n, int32_t* found)
+        int64_t first_bad_id() except +
+        @staticmethod
+        void hash(const Text* texts, int64_t n, uint64_t* digests)
 
 
 # ---- instruction sets --------------------------------------------------------------------------------------------
@@ -172,6 +181,119 @@ def build_lists(const float[:, ::1] columns, int64_t depth, int32_t[:, ::1] ids,
         for list in range(ids.shape[0]):
             t = list // sides
             build_list(&columns[t, 0], n_items, -1.0 if list % sides else 1.0, depth, &ids[list, 0], &values[list, 0])
+
+
+# ---- external ids ------------------------------------------------------------------------------------------------
+
+def hash_ids(list encoded):
+    """The hashes that pick the buckets of ids given as UTF-8: BLAKE2b, 64 bits, as an uint64 array."""
+    cdef cnp.npy_intp n = len(encoded), i
+    cdef vector[Text] texts = vector[Text](n)
+    cdef cnp.ndarray digests = cnp.PyArray_EMPTY(1, &n, cnp.NPY_UINT64, 0)
+    cdef bytes text
+    for i in range(n):
+        text = encoded[i]
+        texts[i].data = <const unsigned char*> text
+        texts[i].length = len(text)
+    IdTable.hash(texts.data(), n, <uint64_t*> cnp.PyArray_DATA(digests))
+    return digests
+
+
+cdef Text text_of(str given) except *:
+    """The id as UTF-8, which lives as long as the str does; null for one that is not valid text."""
+    cdef Text found
+    cdef Py_ssize_t length = 0
+    found.data = NULL
+    try:
+        found.data = <const unsigned char*> PyUnicode_AsUTF8AndSize(given, &length)
+    except UnicodeEncodeError:
+        pass
+    found.length = length
+    return found
+
+
+cdef Text checked_text_of(given) except *:
+    if not isinstance(given, str):
+        raise InvalidQueryError(f"an id is text, but {given!r} was given.")
+    return text_of(given)
+
+
+cdef int32_t decimal_position(Text text, int64_t length) noexcept:
+    """The number that a text is, if it is written without leading zeros and below `length`; else -1."""
+    cdef int64_t number = 0
+    cdef size_t i
+    if text.data == NULL or not 1 <= text.length <= 10 or (text.data[0] == c"0" and text.length > 1):
+        return -1
+    for i in range(text.length):
+        if not c"0" <= text.data[i] <= c"9":
+            return -1
+        number = 10 * number + (text.data[i] - c"0")
+    return <int32_t> number if number < length else -1
+
+
+def decimal_positions(texts, int64_t length):
+    """The numbers from 0 to length - 1 that texts are, as an int32 array; -1 for other texts."""
+    cdef list given = list(texts)
+    cdef cnp.npy_intp n = len(given), i
+    cdef cnp.ndarray found = cnp.PyArray_EMPTY(1, &n, cnp.NPY_INT32, 0)
+    cdef int32_t* out = <int32_t*> cnp.PyArray_DATA(found)
+    for i in range(n):
+        out[i] = decimal_position(checked_text_of(given[i]), length)
+    return found
+
+
+@cython.final
+cdef class IdLookup:
+    """A table of ids as the native code sees it. Immutable; any number of threads may look up at once.
+
+    The arrays are those of greedy_core.bundle.ids, kept alive and not copied; the caller has checked that nothing in
+    them leads outside.
+    """
+
+    cdef IdTable table
+    cdef tuple arrays
+
+    def __init__(self, const unsigned char[::1] text, const int64_t[::1] offsets, const int32_t[::1] buckets,
+                 const int32_t[::1] positions):
+        cdef int64_t n_buckets = buckets.shape[0] - 1
+        assert offsets.shape[0] == positions.shape[0] + 1 and n_buckets >= 2
+        self.arrays = (text, offsets, buckets, positions)
+        self.table.text = &text[0] if text.shape[0] else NULL
+        self.table.offsets = &offsets[0]
+        self.table.buckets = &buckets[0]
+        self.table.positions = &positions[0] if positions.shape[0] else NULL
+        self.table.n_ids = positions.shape[0]
+        self.table.bits = 1
+        while (<int64_t> 1 << self.table.bits) < n_buckets:
+            self.table.bits += 1
+        assert (<int64_t> 1 << self.table.bits) == n_buckets
+
+    def position(self, str text not None):
+        """Where the id stands, or None if nobody has it."""
+        cdef Text wanted = text_of(text)
+        cdef int32_t found = -1
+        self.table.find(&wanted, 1, &found)
+        return None if found < 0 else found
+
+    def positions(self, texts):
+        """Where each of the ids stands, as an int32 array; -1 where nobody has it."""
+        cdef list given = list(texts)
+        cdef cnp.npy_intp n = len(given), i
+        cdef vector[Text] wanted = vector[Text](n)
+        cdef cnp.ndarray found = cnp.PyArray_EMPTY(1, &n, cnp.NPY_INT32, 0)
+        cdef int32_t* out = <int32_t*> cnp.PyArray_DATA(found)
+        for i in range(n):
+            wanted[i] = checked_text_of(given[i])
+        with nogil:
+            self.table.find(wanted.data(), n, out)
+        return found
+
+    def first_bad_id(self):
+        """The position of the first id that is empty, given twice or not in its bucket; -1 if there is none."""
+        cdef int64_t bad
+        with nogil:
+            bad = self.table.first_bad_id()
+        return bad
 
 
 # ---- searching ---------------------------------------------------------------------------------------------------
@@ -249,23 +371,22 @@ cdef class Kernel:
         self.view.lists.n_lists = list_ids.shape[0]
         self.view.lists.depth = list_ids.shape[1]
         self.view.reads = reads
-        self.view.knots.assign(self.view.lists)
-        self.view.levels.assign(self.view.lists)
+        prepare(self.view)
 
     def walk_on(self, const int32_t[:, ::1] neighbours, const int32_t[::1] entries, const uint8_t[:, ::1] codes,
                 float longest):
-        """Add a graph: neighbours (n_items, degree), -1 from where a row ends on, entries, and codes (n_items, stride)."""
+        """Add a graph: neighbours (n_items, degree), -1 from where a row ends, entries, and codes (n_items, stride)."""
         assert neighbours.shape[0] == codes.shape[0] == self.view.n_items and neighbours.shape[1] > 0
-        assert entries.shape[0] > 0 and codes.shape[1] == code_width(self.view.n_dims) + 4
+        assert entries.shape[0] > 0
         self.graph_arrays = (neighbours, entries, codes)
         self.view.graph.neighbours = &neighbours[0, 0]
         self.view.graph.degree = neighbours.shape[1]
         self.view.graph.entries = &entries[0]
         self.view.graph.n_entries = entries.shape[0]
         self.view.graph.codes.rows = &codes[0, 0]
-        self.view.graph.codes.width = code_width(self.view.n_dims)
-        self.view.graph.rotation.assign(self.view.n_dims)
         self.view.graph.longest = longest
+        prepare(self.view.graph, self.view.n_dims)
+        assert codes.shape[1] == self.view.graph.codes.width + 4
 
     def first_bad_list(self):
         """The number of the first list that is out of order or names no item, or -1."""
@@ -311,8 +432,8 @@ cdef class Kernel:
         for i in range(cnp.PyArray_DIM(remembered, 0)):
             if ids[i] >= self.view.n_items:
                 raise InvalidQueryError(
-                    f"the query remembers item {ids[i]}, but this index has {self.view.n_items} items; ask it for its own "
-                    "with GreedyIndex.remember."
+                    f"the query remembers item {ids[i]}, but this index has {self.view.n_items} items; ask it for its "
+                    "own with GreedyIndex.remember."
                 )
         return remembered
 
@@ -361,7 +482,7 @@ cdef class Kernel:
         """One search."""
         cdef Request request
         cdef Outcome outcome
-        cdef QueryScratch* scratch = &query_scratch()
+        cdef QueryScratch* scratch = &scratch_of_this_thread()
         cdef cnp.npy_intp n
         cdef cnp.ndarray w = self.vector_of(query)
         cdef cnp.ndarray excluded = None if exclude is None else self.positions_of(exclude)
@@ -380,7 +501,7 @@ cdef class Kernel:
         """The candidates, in the greedy order if asked."""
         cdef Request request
         cdef Outcome outcome
-        cdef QueryScratch* scratch = &query_scratch()
+        cdef QueryScratch* scratch = &scratch_of_this_thread()
         cdef cnp.npy_intp n, i
         cdef cnp.ndarray w = self.vector_of(query)
         cdef cnp.ndarray excluded = None if exclude is None else self.positions_of(exclude)
@@ -397,7 +518,7 @@ cdef class Kernel:
         return ids
 
     def search_batch(self, queries, top_k, budget, exclude, Variant variant, int64_t threads, remembered):
-        """One search per row of queries. budget: one for all, or one each; exclude, remembered: None, or one each."""
+        """One search per row of queries. budget: one for all, or one each; the others: None, or one each."""
         cdef const float[:, ::1] rows = as_queries(queries, self.view.n_dims)
         cdef int64_t n = rows.shape[0]
         cdef vector[Request] requests = vector[Request](n)
@@ -410,7 +531,10 @@ cdef class Kernel:
         shape[1] = min(positive(top_k, "top_k", InvalidQueryError), self.view.n_items)
         budgets = one_each(budget, n, "budgets") if hasattr(budget, "__len__") else [budget] * n
         excluded = [None if ids is None else self.positions_of(ids) for ids in one_each(exclude, n, "exclude lists")]
-        known = [None if ids is None else self.remembered_of(ids) for ids in one_each(remembered, n, "lists of remembered items")]
+        known = [
+            None if ids is None else self.remembered_of(ids)
+            for ids in one_each(remembered, n, "lists of remembered items")
+        ]
         for i in range(n):
             self.fill(&requests[i], &rows[i, 0], top_k, budgets[i], excluded[i], variant, known[i])
         cdef cnp.ndarray ids = cnp.PyArray_EMPTY(2, shape, cnp.NPY_INT32, 0)

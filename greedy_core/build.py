@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
+from greedy_core.bundle.version_names import check_version_name
 from greedy_core.bundle.writing import write_bundle
 from greedy_core.embeddings import UserVectors, as_user_vectors
 from greedy_core.fit.calibration import calibrate
@@ -13,7 +15,6 @@ from greedy_core.index import GreedyIndex
 
 if TYPE_CHECKING:
     from collections.abc import Iterable, Mapping
-    from pathlib import Path
 
     import numpy.typing as npt
 
@@ -43,6 +44,8 @@ def build_bundle(
     Users without a vector (rows of NaN) take no part in either. Without users there is nothing to calibrate on. What
     the other arguments mean is said at `write_bundle` and `GreedyIndex.build`.
     """
+    # Before anything that takes minutes.
+    check_version_name(Path(path).name)
     checked = None if users is None else as_user_vectors(users)
     queries = None if checked is None or len(checked.of_known) == 0 else _split(checked, calibrated=calibrated)
     start = perf_counter()

@@ -12,6 +12,7 @@ from greedy_core._graph import code_stride
 from greedy_core._kernel import Kernel
 from greedy_core.embeddings import UserVectors, as_embeddings, own_rows, pad_rows, same_dims
 from greedy_core.errors import CorruptModelError, InvalidBudgetError, InvalidEmbeddingsError
+from greedy_core.fit.checking import check_axis_lists, check_codes, check_unit, check_vectors
 from greedy_core.fit.choice import choose
 from greedy_core.fit.directions import KINDS, Axes
 from greedy_core.fit.graph import ItemGraph, fit_graph
@@ -71,6 +72,7 @@ class GreedyIndex(KernelIndex):
         self._directions = directions
         self._max_budget = max_budget
         self._screening = screening
+        self._graph_checksum: object = None if graph is None else graph.checksum
 
     @property
     def max_budget(self) -> int:
@@ -218,8 +220,23 @@ class GreedyIndex(KernelIndex):
                 "graph_entries": self._graph.entries[None],
                 "graph_codes": self._graph.codes,
             }
-            info["longest_code"] = self._graph.longest
+            info |= {"longest_code": self._graph.longest, "graph_checksum": self._graph.checksum}
         return arrays, {**info, **self._screening.to_info()}
+
+    def verify(self) -> None:
+        """Read all arrays. Raises CorruptModelError for what a build would not have made of the rows."""
+        check_vectors("the items", self._rows)
+        if self._rows[:, self._n_dims :].any():
+            raise CorruptModelError("the rows of the index are not padded with zeros; build the model again.")
+        axes = None if self._axes is None else self._axes[:, : self._n_dims]
+        if axes is not None:
+            check_unit("axes", axes)
+        check_axis_lists(self.items, axes, self._lists)
+        if self._graph is not None:
+            check_codes(np.ascontiguousarray(self.items), self._graph.codes, self._graph.longest)
+            # Whether the edges are those of a build cannot be told from the items, so they carry a checksum.
+            if self._graph.checksum != self._graph_checksum:
+                raise CorruptModelError("the graph of the index is not the one that was built; build the model again.")
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], info: Mapping[str, Any]) -> Self:
@@ -260,6 +277,7 @@ class GreedyIndex(KernelIndex):
             raise CorruptModelError(
                 "the graph of the index leads to items that do not exist; restore the model's files."
             )
+        index._graph_checksum = info.get("graph_checksum")
         return index
 
 

@@ -92,7 +92,7 @@ class Settings(BaseSettings):
         100_000, ge=1, le=10**7, description="The most items that all answers of one batch may have together."
     )
     deadline_recall: float = Field(
-        0.99, gt=0, le=1, description="A deadline alone buys no more than this calibrated recall@10 needs."
+        0.99, ge=0.01, le=1, description="A deadline alone buys no more than this calibrated recall@10 needs."
     )
     unknown_user: Literal["popular", "not_found"] = Field("popular", description="What an unknown user gets.")
 
@@ -114,7 +114,9 @@ class Settings(BaseSettings):
         SecretStr(""), description="Keys, comma-separated: `name:key` or `name:key:products_per_second`."
     )
     api_keys_file: Path | None = Field(None, description="The same, one per line; # starts a comment.")
-    admin_key: SecretStr | None = Field(None, description="Key of the admin calls; without it, only programs on this machine.")
+    admin_key: SecretStr | None = Field(
+        None, description="Key of the admin calls; without it, only programs on this machine."
+    )
     admin_socket: Path | None = Field(
         None, description="A unix socket for the operator: admin calls on it need no key."
     )

@@ -11,10 +11,10 @@ from service.answering.answering import Answering
 from service.http.key_limits import KeyLimits
 from service.http.keys import Keyring, presented_key
 from service.http.questions import QuestionReader
+from service.logs import logger
 from service.models.agreement import Agreement
 from service.models.keeper import ModelKeeper
-from service.process.logs import logger
-from service.process.shared_memory import SharedMemory
+from service.shared_memory import SharedMemory
 from service.telemetry.families import SHED_REASONS
 from service.telemetry.metrics import Metrics
 from service.telemetry.sampling import RateLimit, Sampler
@@ -122,9 +122,13 @@ class Worker:
         answering, metrics = self.answering, self.metrics
         admission = answering.admission
         ticks = 0
+        now = perf_counter()
         while True:
+            due = now + TICK_SECONDS
             await asyncio.sleep(TICK_SECONDS)
             now = perf_counter()
+            # As long as the tick is late, everything else on the loop is.
+            admission.inline.note_wait(max(0.0, now - due))
             self._limits.refill(now)
             metrics.set("budgetrec_ready", 0.0 if self.not_ready_because() else 1.0)
             metrics.set("budgetrec_queued_products", admission.products())

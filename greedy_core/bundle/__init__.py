@@ -7,4 +7,6 @@ ids.py        external ids: from text to position and back
 opening.py    Bundle: the parts of a model, checked against each other
 writing.py    write_bundle: the parts of a model, packed
 versions.py   a folder of bundles, and which of them is current
+version_names.py   what a version may be called
+files.py      opening ordinary files only
 """

@@ -3,16 +3,17 @@
     id -> BLAKE2b, 64 bits -> its top bits pick a bucket -> positions in the bucket -> compare the id itself
 
 The table is two arrays beside the texts and is memory-mapped like everything else. On average a bucket holds
-one id or less, so a look-up touches a handful of cache lines, whatever the number of ids.
+one id or less, so a look-up touches a handful of cache lines, whatever the number of ids. It is a table of our own
+because a dictionary would be copied into every process and an embedded store would be a second format on disk.
 """
 
 from __future__ import annotations
 
-from hashlib import blake2b
 from typing import TYPE_CHECKING, Any, Protocol
 
 import numpy as np
 
+from greedy_core._kernel import IdLookup, decimal_positions, hash_ids
 from greedy_core.bundle.texts import Texts, check_offsets, pack_texts
 from greedy_core.errors import CorruptModelError, InvalidEmbeddingsError
 
@@ -29,8 +30,14 @@ class Ids(Protocol):
 
     def __len__(self) -> int: ...
 
+    def verify(self) -> None:
+        """Read all ids. Raises CorruptModelError for one that nobody could have given."""
+
     def position(self, text: str) -> int | None:
         """Return where the id stands, or None if nobody has it."""
+
+    def positions(self, texts: Iterable[str]) -> npt.NDArray[np.int32]:
+        """Return where each of the ids stands, -1 where nobody has it."""
 
     def text(self, position: int) -> str:
         """Return the id at a position."""
@@ -50,12 +57,17 @@ class PositionIds:
     def __len__(self) -> int:
         return self._length
 
+    def verify(self) -> None:
+        """Do nothing: there is nothing to read."""
+
     def position(self, text: str) -> int | None:
         """Return the number that the text is, if it is written as `text` would write it."""
-        if not (text.isascii() and text.isdigit()) or len(text) > 10 or (text[0] == "0" and text != "0"):
-            return None
-        position = int(text)
-        return position if position < self._length else None
+        position = int(decimal_positions((text,), self._length)[0])
+        return None if position < 0 else position
+
+    def positions(self, texts: Iterable[str]) -> npt.NDArray[np.int32]:
+        """Return the numbers that the texts are, -1 for others."""
+        return decimal_positions(texts, self._length)
 
     def text(self, position: int) -> str:
         """Return the position in decimal."""
@@ -71,45 +83,44 @@ class PositionIds:
 class IdTable:
     """Ids that were given, over the arrays that `pack_ids` makes."""
 
-    __slots__ = ("_buckets", "_positions", "_shift", "_texts", "many", "text")
+    __slots__ = ("_lookup", "_name", "_texts", "many", "position", "positions", "text")
 
     def __init__(self, name: str, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Open what `pack_ids` made under this name, after checking that no entry leads outside."""
+        self._name = name
         self._texts = Texts.from_arrays(name, arrays)
         buckets, positions = arrays[f"{name}.buckets"], arrays[f"{name}.positions"]
         n_ids, n_buckets = len(self._texts), len(buckets) - 1
         check_offsets(f"{name}.buckets", buckets, n_ids)
-        if n_buckets < 2 or n_buckets & (n_buckets - 1):
+        if buckets.dtype != np.int32 or n_buckets < 2 or n_buckets & (n_buckets - 1):
             raise CorruptModelError(f"{name} has {n_buckets} buckets, not a power of two; build the model again.")
         if positions.dtype != np.int32 or positions.shape != (n_ids,):
             raise CorruptModelError(f"{name} has positions of another number than ids; build the model again.")
         if n_ids and (positions.min() < 0 or positions.max() >= n_ids):
             raise CorruptModelError(f"{name} leads to ids that do not exist; build the model again.")
-        self._buckets, self._positions = buckets.data, positions.data
-        self._shift = _HASH_BITS - (n_buckets.bit_length() - 1)
+        self._lookup = IdLookup(arrays[f"{name}.text"], arrays[f"{name}.offsets"], buckets, positions)
+        self.position = self._lookup.position
+        self.positions = self._lookup.positions
         self.text = self._texts.__getitem__
         self.many = self._texts.many
 
     def __len__(self) -> int:
         return len(self._texts)
 
-    def position(self, text: str) -> int | None:
-        """Return where the id stands, or None if nobody has it."""
-        try:
-            key = text.encode()
-        except UnicodeEncodeError:
-            return None
-        bucket = int.from_bytes(blake2b(key, digest_size=8).digest(), "little") >> self._shift
-        for entry in range(self._buckets[bucket], self._buckets[bucket + 1]):
-            position: int = self._positions[entry]
-            if self._texts.raw(position) == key:
-                return position
-        return None
+    def verify(self) -> None:
+        """Read all ids. Raises CorruptModelError for one that `pack_ids` would have refused or put elsewhere."""
+        self._texts.verify()
+        bad = self._lookup.first_bad_id()
+        if bad >= 0:
+            raise CorruptModelError(
+                f"id {bad} of {self._name} is empty, given twice or in the wrong place; build the model again."
+            )
 
 
 def open_ids(name: str, arrays: Mapping[str, npt.NDArray[Any]], length: int) -> Ids:
     """Return the ids stored under this name, or positions in decimal if none were stored."""
-    ids: Ids = IdTable(name, arrays) if f"{name}.buckets" in arrays else PositionIds(length)
+    stored = any(array.startswith(f"{name}.") for array in arrays)
+    ids: Ids = IdTable(name, arrays) if stored else PositionIds(length)
     if len(ids) != length:
         raise CorruptModelError(f"{name} holds {len(ids)} ids for {length} rows; build the model again.")
     return ids
@@ -121,8 +132,7 @@ def pack_ids(name: str, ids: Iterable[object]) -> dict[str, npt.NDArray[Any]]:
     Raises InvalidEmbeddingsError for an id that is empty, given twice, or neither text nor a whole number.
     """
     encoded = encode_ids(name, ids)
-    digests = b"".join([blake2b(key, digest_size=8).digest() for key in encoded])
-    hashes = np.frombuffer(digests, dtype="<u8").astype(np.uint64)
+    hashes = hash_ids(encoded)
     order = np.argsort(hashes, kind="stable")
     _refuse_duplicates(name, encoded, hashes, order)
     bits = max(1, (len(encoded) - 1).bit_length())

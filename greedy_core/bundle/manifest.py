@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from greedy_core.bundle.files import open_file
 from greedy_core.errors import CorruptModelError, FormatVersionError, NotAModelError, StorageError, first_line
 
 if TYPE_CHECKING:
@@ -43,6 +44,7 @@ class Manifest:
     kind: str
     files: dict[str, StoredFile]
     info: dict[str, Any]
+    checksum: str  # of all the above
 
     @property
     def bytes(self) -> int:
@@ -60,16 +62,13 @@ def read_manifest(path: str | Path) -> Manifest:
     path = Path(path)
     manifest = path / MANIFEST_NAME
     try:
-        if manifest.stat().st_size > _MAX_BYTES:
-            raise CorruptModelError(f"{manifest} is larger than any manifest; write the model again.")
-        content = manifest.read_bytes()
+        with open_file(manifest) as file:
+            content = file.read(_MAX_BYTES + 1)
     except (FileNotFoundError, NotADirectoryError):
         what = "holds no model.json" if path.is_dir() else "is not a directory" if path.exists() else "does not exist"
         raise NotAModelError(f"{path} {what}; give a directory written by budgetrec.") from None
-    except OSError as reason:
-        if isinstance(reason, StorageError):
-            raise
-        raise StorageError(f"{manifest} cannot be read: {reason.strerror or reason}.") from None
+    if len(content) > _MAX_BYTES:
+        raise CorruptModelError(f"{manifest} is larger than any manifest; write the model again.")
     try:
         return _parse_manifest(manifest, json.loads(content))
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as reason:
@@ -121,7 +120,7 @@ def _parse_manifest(manifest: Path, content: Any) -> Manifest:
     files = {name: _parse_file(name, file) for name, file in content["files"].items()}
     if not isinstance(content["kind"], str) or not isinstance(content["info"], dict):
         raise TypeError("kind must be text and info an object")
-    return Manifest(content["kind"], files, content["info"])
+    return Manifest(content["kind"], files, content["info"], content["checksum"])
 
 
 def _parse_file(name: str, file: Mapping[str, Any]) -> StoredFile:

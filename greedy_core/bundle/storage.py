@@ -29,6 +29,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
+from greedy_core.bundle.files import open_file
 from greedy_core.bundle.manifest import ARRAY_NAME, DTYPES, MANIFEST_NAME, StoredFile, manifest_text, read_manifest
 from greedy_core.embeddings import CACHE_LINE_BYTES
 from greedy_core.errors import CorruptModelError, NotAModelError, StorageError
@@ -44,10 +45,15 @@ _CHUNK_BYTES = 1 << 22
 
 
 class Stored(NamedTuple):
-    """An opened directory: read-only arrays that live as long as they are referenced, and the info."""
+    """An opened directory: read-only arrays that live as long as they are referenced, the info, and a fingerprint.
+
+    The fingerprint names the very files that are mapped, by inode, size and times: a file that was changed or replaced
+    since gives another one. It costs one look at each file, not a look into it.
+    """
 
     arrays: dict[str, npt.NDArray[Any]]
     info: dict[str, Any]
+    fingerprint: str
 
 
 def write_arrays(
@@ -91,7 +97,15 @@ def open_arrays(path: str | Path, *, kind: str) -> Stored:
     manifest = read_manifest(path)
     if manifest.kind != kind:
         raise NotAModelError(f"{path} holds a {manifest.kind}, but a {kind} was expected; check the path.")
-    return Stored({name: _map_array(path, name, file) for name, file in manifest.files.items()}, manifest.info)
+    arrays: dict[str, npt.NDArray[Any]] = {}
+    # The manifest is small and was read whole: its own content stands for it.
+    looks = [manifest.checksum]
+    for name, file in manifest.files.items():
+        arrays[name], status = _map_array(path, name, file)
+        looks.append(
+            f"{name} {status.st_dev} {status.st_ino} {status.st_size} {status.st_mtime_ns} {status.st_ctime_ns}"
+        )
+    return Stored(arrays, manifest.info, hashlib.sha256("\n".join(looks).encode()).hexdigest())
 
 
 def verify_files(path: str | Path, *, progress: Progress | None = None, threads: int | None = None) -> None:
@@ -164,12 +178,13 @@ def _write_file(path: Path, chunks: list[Any]) -> str:
     return checksum.hexdigest()
 
 
-def _map_array(path: Path, name: str, expected: StoredFile) -> npt.NDArray[Any]:
-    """Map one file read-only, after comparing its size and header with the manifest."""
+def _map_array(path: Path, name: str, expected: StoredFile) -> tuple[npt.NDArray[Any], os.stat_result]:
+    """Map one file read-only, after comparing its size and header with the manifest; and say which file it was."""
     place = _file_of(path, name)
     dtype, count = np.dtype(expected.dtype), math.prod(expected.shape)
-    with _open_to_read(place) as file:
-        size = os.fstat(file.fileno()).st_size
+    with _open(place) as file:
+        status = os.fstat(file.fileno())
+        size = status.st_size
         if size != expected.bytes:
             word = "cut short" if size < expected.bytes else "too long"
             raise CorruptModelError(
@@ -185,10 +200,10 @@ def _map_array(path: Path, name: str, expected: StoredFile) -> npt.NDArray[Any]:
         if count == 0:
             array = np.empty(expected.shape, dtype)
             array.flags.writeable = False
-            return array
+            return array, status
         mapped = mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ)
     # A plain array over the map: np.memmap is the same, with slower indexing.
-    return np.frombuffer(mapped, dtype=dtype, count=count, offset=offset).reshape(expected.shape)
+    return np.frombuffer(mapped, dtype=dtype, count=count, offset=offset).reshape(expected.shape), status
 
 
 def _header(dtype: str, shape: tuple[int, ...]) -> bytes:
@@ -212,7 +227,7 @@ def _checksum(place: Path, advance: Callable[[int], None]) -> str:
     checksum = hashlib.sha256()
     buffer = bytearray(_CHUNK_BYTES)
     view = memoryview(buffer)
-    with _open_to_read(place) as file:
+    with _open(place) as file:
         while n_bytes := file.readinto(buffer):
             checksum.update(view[:n_bytes])
             advance(n_bytes)
@@ -220,13 +235,9 @@ def _checksum(place: Path, advance: Callable[[int], None]) -> str:
 
 
 @contextlib.contextmanager
-def _open_to_read(place: Path) -> Iterator[io.BufferedReader]:
+def _open(place: Path) -> Iterator[io.BufferedReader]:
     try:
-        with place.open("rb") as file:
+        with open_file(place) as file:
             yield file
-    except FileNotFoundError:
+    except (FileNotFoundError, NotADirectoryError):
         raise CorruptModelError(f"{place} is missing; copy the model again.") from None
-    except OSError as reason:
-        if isinstance(reason, StorageError):
-            raise
-        raise StorageError(f"{place} cannot be read: {reason.strerror or reason}.") from None

@@ -21,13 +21,17 @@ if TYPE_CHECKING:
 class Texts:
     """Read-only texts by position, over the arrays `text` (uint8, UTF-8) and `offsets` (int64, n + 1)."""
 
-    __slots__ = ("_bytes", "_length", "_offsets")
+    __slots__ = ("_arrays", "_bytes", "_length", "_name", "_offsets")
 
     def __init__(self, name: str, text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> None:
         """Check the arrays so that no position can lead outside of them; `name` is for the message."""
         check_offsets(name, offsets, len(text))
+        if offsets.dtype != np.int64:
+            raise CorruptModelError(f"the offsets of {name} are {offsets.dtype}, not int64; build the model again.")
         if text.dtype != np.uint8 or text.ndim != 1:
             raise CorruptModelError(f"{name} must be bytes, but it is {text.dtype}; build the model again.")
+        self._name = name
+        self._arrays = text, offsets
         self._length = len(offsets) - 1
         # Item access through a memoryview takes a third of the time that it takes through an array.
         self._bytes = text.data
@@ -42,7 +46,7 @@ class Texts:
         return self._length
 
     def __getitem__(self, position: int) -> str:
-        # A damaged text is still a text; whoever wants to know asks for the checksums.
+        # Damaged bytes are replaced here; `verify` is what reports them.
         return self.raw(position).tobytes().decode("utf-8", "replace")
 
     def raw(self, position: int) -> memoryview:
@@ -58,6 +62,20 @@ class Texts:
             return [text[offsets[at] : offsets[at + 1]].tobytes().decode() for at in positions]
         except UnicodeDecodeError:
             return [self[at] for at in positions]
+
+    def verify(self) -> None:
+        """Read all texts. Raises CorruptModelError if one is not valid UTF-8."""
+        text, offsets = self._arrays
+        try:
+            text.tobytes().decode()
+        except UnicodeDecodeError as reason:
+            raise CorruptModelError(
+                f"{self._name} holds no valid text at byte {reason.start}; build the model again."
+            ) from None
+        # The whole is valid, so a part is, too, unless it begins within a character.
+        begins = text[offsets[offsets < len(text)]]
+        if ((begins & 0xC0) == 0x80).any():
+            raise CorruptModelError(f"a text of {self._name} begins within a character; build the model again.")
 
 
 def pack_texts(name: str, encoded: Iterable[bytes]) -> dict[str, npt.NDArray[Any]]:

@@ -12,6 +12,7 @@ from greedy_core.bundle.ids import pack_ids
 from greedy_core.bundle.opening import KIND, Bundle
 from greedy_core.bundle.storage import write_arrays
 from greedy_core.bundle.texts import pack_texts
+from greedy_core.bundle.version_names import check_version_name
 from greedy_core.embeddings import UserVectors, as_user_vectors, same_dims
 from greedy_core.errors import InvalidEmbeddingsError
 
@@ -53,9 +54,12 @@ def write_bundle(
                         the product with the mean user, else with the mean item
     version             the name of the model in answers and metrics; by default the directory's
 
-    Raises InvalidEmbeddingsError for parts that do not fit together, StorageError if `path` exists.
+    Raises InvalidEmbeddingsError for parts that do not fit together, StorageError if `path` exists or is no name of
+    a version.
     """
     path = Path(path)
+    version = path.name if version is None else version
+    check_version_name(version)
     parts, index_info = index.to_arrays()
     arrays: Arrays = {f"index.{name}": array for name, array in parts.items()}
     arrays |= _pack_items(index.n_items, item_ids, titles)
@@ -69,14 +73,18 @@ def write_bundle(
         arrays["popular"] = _derive_popular(index, arrays)
     else:
         arrays["popular"] = _as_positions("popular", popular, index.n_items)
+        if len(np.unique(arrays["popular"])) < len(arrays["popular"]):
+            raise InvalidEmbeddingsError("popular names an item twice; give every item once, the most popular first.")
     info = {
-        "version": path.name if version is None else version,
+        "version": version,
         "built_at": datetime.now(UTC).isoformat(timespec="seconds"),
         "n_items": index.n_items,
         "n_users": n_users,
         "metadata": dict(metadata or {}),
         "calibration": None if calibration is None else dict(calibration),
         "index": index_info,
+        # So that a part that was lost is missed.
+        "arrays": sorted(arrays),
     }
     write_arrays(path, kind=KIND, arrays=arrays, info=info)
     return Bundle.open(path)

@@ -12,6 +12,7 @@ end.
 from __future__ import annotations
 
 from concurrent.futures import ThreadPoolExecutor
+from hashlib import blake2b
 from itertools import pairwise
 from typing import TYPE_CHECKING, NamedTuple, TypeVar
 
@@ -54,6 +55,13 @@ class ItemGraph(NamedTuple):
     entries: Ids  # where a walk begins
     codes: npt.NDArray[np.uint8]  # the compressed rows
     longest: float  # of what the codes stand for
+
+    @property
+    def checksum(self) -> str:
+        """Of where walks lead: neighbours and entries."""
+        digest = blake2b(self.neighbours.data, digest_size=16)
+        digest.update(self.entries.data)
+        return digest.hexdigest()
 
 
 def fit_graph(

@@ -1,4 +1,5 @@
-// The axes that a query follows, and their lists on one side: those that speak for their items, or those against them.
+// The lists that a query reads. Along an axis with a positive weight an item's product is positive: the entry is in favour of
+// the item. The list of the opposite direction holds the entries against.
 #pragma once
 
 #include <algorithm>
@@ -31,7 +32,7 @@ struct FollowedWeights {
 
 class FollowedLists {
  public:
-  // Of every axis, the list that speaks for its items, or the opposite one.
+  // Takes the list in favour, or the one against, of every axis.
   void assign(const FollowedWeights& followed, const LevelTable& levels, const float* weights, bool against) {
     lists_.resize(followed.n);
     firsts_.resize(followed.n);
@@ -70,7 +71,7 @@ class FollowedLists {
   }
 
  private:
-  // Finds the lists with an entry above a level. Without a branch, since nobody could predict it.
+  // Finds the lists with an entry above a level, without a branch: it would be mispredicted half of the time.
   std::size_t reach(std::int32_t level) {
     std::int32_t* const reached = reached_.data();
     const std::int32_t* const firsts = firsts_.data();

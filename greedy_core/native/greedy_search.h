@@ -160,7 +160,7 @@ inline void screen_candidates(QueryScratch& scratch, const IndexView& index, con
 inline Status begin_query(QueryScratch& scratch, const IndexView& index, const Request& request, std::int64_t& eligible) {
   if (!scratch.load_query(request.query, index.n_dims, index.stride)) return Status::query_not_usable;
   if (request.variant == Variant::walk && index.graph.neighbours == nullptr) return Status::nothing_to_walk_on;
-  scratch.load_excluded(request.exclude, request.n_exclude);
+  scratch.load_excluded(request.exclude, request.n_exclude, index.n_items);
   eligible = index.n_items - static_cast<std::int64_t>(scratch.excluded.size());
   return request.budget > index.max_budget && request.budget < eligible ? Status::budget_out_of_reach : Status::ok;
 }

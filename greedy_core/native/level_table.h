@@ -1,7 +1,8 @@
 // How many entries of a list gain more than a threshold, for thresholds a quarter of an octave apart.
 //
-// What an entry gains is its value above the list's tail, the last value it holds (or 0): an item that the list does not name has
-// about the tail, so only the rest tells items apart. Without this a list of large and nearly equal values would drown all others.
+// The gain of an entry is its value minus the list's tail, the last value that the list holds (or 0). An item that is not in the
+// list has about the tail's value, so only the gain distinguishes items; by values, a list of large and nearly equal ones would
+// outweigh all others.
 //
 // A query weighs a list with |w|, and log(|w| value) = log|w| + log(value): so the weight only shifts the levels, and the counts
 // of all lists at all thresholds are sums of table rows. Nothing of the lists themselves is touched.

@@ -45,7 +45,7 @@ inline void build_list(const float* column, std::int64_t n_items, float sign, st
     }
   };
   collect(likely_bound(column, n_items, sign, depth));
-  // A sample may mislead; then all are looked at.
+  // The bound of the sample was too high: take all items.
   if (static_cast<std::int64_t>(keys.size()) < depth) collect(-std::numeric_limits<float>::infinity());
   const auto cut = keys.begin() + depth;
   if (cut != keys.end()) std::nth_element(keys.begin(), cut, keys.end(), std::greater<>());
@@ -68,7 +68,7 @@ inline std::int64_t first_bad_list(const DirectionLists& lists, std::int64_t n_i
     for (std::int64_t r = 0; r < lists.depth; ++r) {
       const bool names_an_item = ids[r] >= 0 && ids[r] < n_items;
       const bool in_range = std::fabs(values[r]) <= kMaxValue;
-      const bool in_order = r == 0 || values[r - 1] >= values[r];
+      const bool in_order = r == 0 || values[r - 1] > values[r] || (values[r - 1] == values[r] && ids[r - 1] < ids[r]);
       if (!(names_an_item && in_range && in_order)) return list;
     }
   }

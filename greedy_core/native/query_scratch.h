@@ -11,6 +11,7 @@
 #include "direction_lists.h"
 #include "followed_lists.h"
 #include "greedy_walk.h"
+#include "item_marks.h"
 #include "item_table.h"
 #include "joint_entry.h"
 #include "max_heap.h"
@@ -25,6 +26,7 @@ struct QueryScratch {
   std::vector<float> weights;  // <w, d> for every axis
   std::vector<ActiveList> active;
   std::vector<std::int32_t> excluded;  // ascending, distinct, in range
+  ItemMarks excluded_marks;
 
   std::vector<ConditionalIterator> iters;
   std::vector<std::int64_t> positions;  // how far each active list has been read
@@ -64,10 +66,8 @@ struct QueryScratch {
     return usable;
   }
 
-  void load_excluded(const std::int32_t* ids, std::int64_t n) {
-    excluded.assign(ids, ids + n);
-    if (!std::is_sorted(excluded.begin(), excluded.end())) std::sort(excluded.begin(), excluded.end());
-    excluded.erase(std::unique(excluded.begin(), excluded.end()), excluded.end());
+  void load_excluded(const std::int32_t* ids, std::int64_t n, std::int64_t n_items) {
+    excluded_marks.sort_distinct(ids, n, n_items, excluded);
   }
 
   // What a known query remembers, up to the first negative id. The items are excluded from then on: they are candidates already.

@@ -18,8 +18,8 @@
 
 namespace greedy {
 
-// The first round chooses up to 64 candidates, every further one four times as many: so a small budget reads little, and no
-// round chooses many candidates before much is known of them.
+// The first round chooses up to 64 candidates, every further one four times as many: a small budget reads few entries, and
+// most candidates of a large one are chosen after many entries have been read.
 constexpr std::int64_t kFirstRound = 64;
 constexpr std::int64_t kRoundGrowth = 4;
 
@@ -67,7 +67,7 @@ inline std::int64_t screen_sum(QueryScratch& scratch, const DirectionLists& list
     scratch.sums.subtract();
     level = next;
     level_against = next_against;
-    // With everything read there is nothing that a further round could know better.
+    // Once all entries are read, a further round would choose by the same sums.
     const bool everything = level == kLast && level_against == kLast;
     const std::int64_t goal = everything ? budget : std::min(budget, round);
     scratch.sums.copy_sums(scratch.sum_keys);

@@ -10,7 +10,7 @@
 namespace greedy {
 
 // Sums are fixed-point, so that they do not depend on the order of the lists; the lowest bit is a flag. All sums are zero between
-// queries. Entries are noted first and then added: so memory can be asked for their sums ahead, across the ends of lists.
+// queries. Entries are collected first and added later, so that their sums can be prefetched across the ends of lists.
 class SumTable {
  public:
   void begin(std::int64_t n_items) {
@@ -19,7 +19,7 @@ class SumTable {
     n_noted_ = n_added_ = 0;
   }
 
-  // An excluded item looks as if it had been in sight all along, and so never comes into it.
+  // Sets an excluded item's flag before any entry is added, so that `add` never puts the item in sight.
   void exclude(std::int32_t j) { sums_[static_cast<std::size_t>(j)] = kInSight; }
 
   // Makes room for notes of so many entries.
@@ -43,7 +43,7 @@ class SumTable {
       }
       return;
     }
-    // Most lists have few entries to give. Whole chunks, of which the next list overwrites what was too much, take no decision.
+    // Most lists contribute few entries. Whole chunks are copied without a branch per entry; the next list overwrites the surplus.
     std::int32_t r = 0;
     do {
       std::memcpy(to + r, ids + r, kChunk * sizeof(std::int32_t));
@@ -89,12 +89,12 @@ class SumTable {
   static constexpr std::int32_t kChunk = 8;
   static constexpr std::size_t kAhead = 24;
 
-  // The bounds are for what a chunk has too much, which may be anything.
+  // Clamped, because the surplus of a chunk may hold any value.
   static std::int32_t fixed_point(float gain, float scale) {
     return static_cast<std::int32_t>(std::min(std::max(0.0f, gain * scale), static_cast<float>(1 << 29))) * 2;
   }
 
-  // update(sum, j, product) for every entry not yet added, asking memory for the sums ahead of their turn.
+  // update(sum, j, product) for every entry not yet added; sums are prefetched.
   template <class Update>
   void for_each_new(Update update) {
     std::int32_t* const sums = sums_.data();

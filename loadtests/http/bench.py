@@ -1,11 +1,13 @@
 """Requests per second of the service, against a bare ASGI function and against FastAPI + hnswlib: `make httpbench`.
 
-    python -m loadtests.http.bench [--models demo 650k] [--rounds 5] [--seconds 2] [--write]
+    python -m loadtests.http.bench [--models demo 650k] [--rounds 5] [--seconds 2] [--before CHECKOUT] [--write]
 
-One worker on one core, wrk on another, keep-alive, budget 64, top_k 10, another user with every request. All
-contenders stand ready at the same time and are asked in turns, so that a noisy neighbour hits them alike; a
-ratio is the median of the ratios within a round. hnswlib gets the smallest `ef` whose recall@10 reaches ours,
-or its best if none does.
+One worker on one core, wrk on another, keep-alive, budget 64, top_k 10, another user with every request. The service
+is asked directly and through nginx with the configuration of deploy/nginx (on wrk's core), with its short cut for
+the usual question and without it. All contenders stand ready at the same time and are asked in turns, so that a
+noisy neighbour hits them alike; a ratio is the median of the ratios within a round. hnswlib gets the smallest `ef`
+whose recall@10 reaches ours, or its best if none does. `--before` adds another checkout that was set up with
+`make serve`, for a comparison in the same run.
 """
 
 from __future__ import annotations
@@ -28,6 +30,7 @@ import hnswlib
 import numpy as np
 
 from greedy_core import Bundle, build_bundle
+from loadtests.http.fleet import start_nginx
 from loadtests.http.processes import Running, answers, free_port
 from loadtests.index import datasets
 from service import demo
@@ -37,6 +40,7 @@ if TYPE_CHECKING:
 
 BUDGET, TOP_K, N_USERS = 64, 10, 1000
 CONNECTIONS = 16
+LAST_CORE = str((os.cpu_count() or 1) - 1)
 CACHE = Path(__file__).resolve().parents[2] / ".cache" / "httpbench"
 RESULTS = Path(__file__).with_name("RESULTS.md")
 EFS = (10, 16, 25, 40, 64, 100, 160, 250, 400, 800)
@@ -136,26 +140,56 @@ def start(name: str, command: list[str], port: int, folder: Path, query: str, **
     return Contender(name, process, port, script)
 
 
-def contenders(bundle: Bundle, folder: Path, graph: Path, ef: int) -> Iterator[Contender]:
-    """Start all: the service, the service without its lane, the bare function, the peer."""
+class Served(NamedTuple):
+    """A way to run the service: a name, the command, the model, and whether the short cut is on."""
+
+    name: str
+    command: str
+    model: Path
+    lane: str = "true"
+
+
+def ways(bundle: Bundle, before: Path | None) -> Iterator[Served]:
+    """Return the ways to run the service; an earlier checkout gets the demo model that it makes itself."""
+    ours = str(Path(sys.executable).with_name("budgetrec"))
+    yield Served("service", ours, bundle.path)
+    yield Served("service, no short cut", ours, bundle.path, "false")
+    if before is not None:
+        command = before / ".venv" / "bin" / "budgetrec"
+        models = CACHE / f"before-{bundle.version}"
+        if bundle.version == "demo":
+            if not models.exists():
+                subprocess.run([command, "demo", "--only-make", "--models", models], cwd=before, check=True)
+            yield Served("before", str(command), models)
+            yield Served("before, no short cut", str(command), models, "false")
+
+
+def contenders(bundle: Bundle, folder: Path, graph: Path, ef: int, before: Path | None) -> Iterator[Contender]:
+    """Start all: the service in several ways, each also behind nginx, the bare function, the peer."""
     query = f"&budget={BUDGET}&top_k={TOP_K}"
-    service = [str(Path(sys.executable).with_name("budgetrec")), "serve"]
-    for name, lane in (("service", "true"), ("service, ASGI only", "false")):
+    for way in ways(bundle, before):
         port = free_port()
-        yield start(
-            name,
-            service,
+        direct = start(
+            way.name,
+            [way.command, "serve"],
             port,
             folder,
             query,
-            BUDGETREC_MODELS=str(bundle.path),
+            BUDGETREC_MODELS=str(way.model),
             BUDGETREC_PORT=str(port),
-            BUDGETREC_LANE=lane,
+            BUDGETREC_LANE=way.lane,
             BUDGETREC_LOG_FORMAT="json",
         )
-        if name == "service":
+        yield direct
+        if way.name == "service":
             with urllib.request.urlopen(f"http://127.0.0.1:{port}/recommend?user_id=42{query}") as response:
                 (folder / "answer").write_bytes(response.read())
+        nginx, behind = start_nginx(folder / way.name, [port])
+        # Its configuration has a worker for every core; here all of them share the core of the load generator.
+        subprocess.run(["taskset", "-a", "-p", "-c", LAST_CORE, str(nginx.pid)], check=True, capture_output=True)
+        for child in Path(f"/proc/{nginx.pid}/task/{nginx.pid}/children").read_text().split():
+            subprocess.run(["taskset", "-p", "-c", LAST_CORE, child], check=True, capture_output=True)
+        yield Contender(f"{way.name}, nginx", nginx, behind, direct.script)
     port = free_port()
     bare = [sys.executable, "-m", "loadtests.http.bare_app", str(port), str(folder / "answer")]
     yield start("bare ASGI", bare, port, folder, query)
@@ -166,9 +200,8 @@ def contenders(bundle: Bundle, folder: Path, graph: Path, ef: int) -> Iterator[C
 
 def ask(contender: Contender, seconds: float) -> Round:
     """Let wrk ask from the last core for some seconds."""
-    core = str((os.cpu_count() or 1) - 1)
     address = f"http://127.0.0.1:{contender.port}/"
-    command = ["taskset", "-c", core, "wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds:g}s", "--latency"]
+    command = ["taskset", "-c", LAST_CORE, "wrk", "-t1", f"-c{CONNECTIONS}", f"-d{seconds:g}s", "--latency"]
     output = subprocess.run(
         [*command, "-s", str(contender.script), address], capture_output=True, text=True, check=True
     ).stdout
@@ -191,14 +224,14 @@ def _time(label: str, text: str) -> float:
     return float(found[1]) * {"us": 1.0, "ms": 1e3, "s": 1e6}[found[2]]
 
 
-def measure(bundle: Bundle, rounds: int, seconds: float) -> dict[str, Any]:
+def measure(bundle: Bundle, rounds: int, seconds: float, before: Path | None) -> dict[str, Any]:
     """Run all contenders on one model."""
     graph, ef, peer_recall, our_recall = equal_recall(bundle)
     folder = Path(tempfile.mkdtemp(prefix="httpbench-"))
     running: list[Contender] = []
     seen: dict[str, list[Round]] = {}
     try:
-        running.extend(contenders(bundle, folder, graph, ef))
+        running.extend(contenders(bundle, folder, graph, ef, before))
         for contender in running:
             ask(contender, 1.0)
         for number in range(rounds):
@@ -306,6 +339,7 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", choices=["demo", "650k"], default=["demo", "650k"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0)
+    parser.add_argument("--before", type=Path, help="another checkout, set up, to compare with on the demo model")
     parser.add_argument("--write", action="store_true", help=f"keep the tables in {RESULTS.name}")
     parser.add_argument("--json", type=Path, help="keep every round in this file")
     options = parser.parse_args()
@@ -316,7 +350,7 @@ def main() -> None:
     for name in options.models:
         bundle = model_demo() if name == "demo" else model_650k()
         print(f"{name}: {bundle.n_items:,} items", file=sys.stderr)
-        results[name] = measure(bundle, options.rounds, options.seconds)
+        results[name] = measure(bundle, options.rounds, options.seconds, options.before)
         memory = shared_memory(bundle) if name == "650k" else None
         tables.append(table(name, results[name], memory))
         print(tables[-1], end="\n\n")

@@ -27,7 +27,7 @@ BATCH_SHED_FRACTION = 0.25
 # Below this not even a batch caller's budget shrinks, and the arithmetic is skipped.
 CALM = 1 / BATCH_PRESSURE
 
-# Waiting that nobody counted is believed when this many requests in a row report it.
+# Waiting that nobody counted is believed when it was noted this many times in a row.
 FEW = 8
 
 
@@ -79,7 +79,7 @@ class Load:
         return self.seconds * waiting / self.requests / self._threads if waiting > 0 else 0.0
 
     def note_wait(self, waited: float) -> None:
-        """Note that a request has waited where nobody counted it: in the event loop's own queue.
+        """Note how long something has waited where nobody counts: for its turn on the event loop.
 
         Only what all of the last few have waited counts, so that a single hiccup is no overload.
         """

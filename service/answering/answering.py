@@ -81,7 +81,7 @@ class Answering:
         self.inline_budget = 0  # up to here a search runs on the loop
         self._plain_budget = 0  # up to here, and nothing lowers it but overload
         self.model: Model | None = None
-        self._lately: deque[AskedLately] = deque(maxlen=LATELY)
+        self._lately: deque[tuple[str | None, npt.NDArray[np.float32] | None, int, int]] = deque(maxlen=LATELY)
         self.monitor = RecallMonitor(settings, metrics)
         self._is_checked = self.monitor.due
         self._budgets = Budgets(settings)
@@ -95,7 +95,7 @@ class Answering:
     @property
     def asked_lately(self) -> Sequence[AskedLately]:
         """A copy of questions answered lately, for the warm-up of the next model."""
-        return list(self._lately)
+        return [AskedLately(*asked) for asked in self._lately]
 
     def use(self, model: Model) -> None:
         """Serve this model from the next request on."""
@@ -123,6 +123,9 @@ class Answering:
         model = self.model
         if model is None or len(question.exclude) > MANY_IDS:
             return None
+        plain = self._plain(question)
+        if plain:
+            return plain
         granted = self._grant(question, model, now, admitted=True).granted
         return granted if granted <= self.inline_budget else None
 
@@ -195,14 +198,19 @@ class Answering:
         if position is not None and model.has_seen and question.exclude_seen is not False:
             search.excluded = model.bundle.seen_items(position)
 
+    def _plain(self, question: Question) -> int:
+        """Return the budget of the usual question in a calm service, which nothing lowers; 0 for any other."""
+        if question.deadline is not None or question.target_recall is not None:
+            return 0
+        budget = question.budget or self._default_budget
+        return budget if budget <= self._plain_budget and self.admission.inline.is_calm() else 0
+
     def _grant(self, question: Question, model: Model, now: float, *, admitted: bool) -> Grant:
         """Decide the one budget: what the question may get in a calm service, less what overload takes off."""
+        plain = self._plain(question)
+        if plain:
+            return Grant(plain, plain, None)
         inline = self.admission.inline
-        if question.deadline is None and question.target_recall is None:
-            # The usual question in a calm service: a budget that nothing lowers.
-            budget = question.budget or self._default_budget
-            if budget <= self._plain_budget and inline.is_calm():
-                return Grant(budget, budget, None)
         grant = self._budgets.grant(question, model, self.law, now)
         load = inline if grant.granted <= self.inline_budget else self.admission.threaded
         if not admitted and load.is_full(question.priority):
@@ -237,6 +245,8 @@ class Answering:
     def run(self, search: Search) -> SearchResult:
         """Search. Touches nothing shared, so it may run in any thread."""
         question, query = search.question, search.query
+        if query is None:
+            raise ValueError("there is nothing to search for")
         if question.exclude:
             search.excluded = search.model.excluded(question.exclude, search.excluded)
         began = perf_counter()
@@ -263,7 +273,7 @@ class Answering:
             self._metrics.count("budgetrec_degraded_total", grant.reason)
         if limit is not None:
             limit.give_back(granted - spent)
-        self._lately.append(AskedLately(question.user_id, question.vector, question.top_k, granted))
+        self._lately.append((question.user_id, question.vector, question.top_k, granted))
         if self._is_checked():
             self.monitor.offer(search.model, search.query, search.excluded, question.top_k, result.ids, granted)
         return body
@@ -279,9 +289,7 @@ class Answering:
         if limit is not None:
             limit.give_back(search.grant.granted)
         positions = model.popular(question.top_k, model.excluded(question.exclude, search.excluded))
-        return write_popular(
-            search.head, model, positions.tolist(), search.grant, question.top_k, search.fallback
-        )
+        return write_popular(search.head, model, positions.tolist(), search.grant, question.top_k, search.fallback)
 
     # ---- many questions
 
@@ -342,7 +350,7 @@ class Answering:
                     top_k,
                     [search.grant.granted for search in group],
                     [search.excluded for search in group],
-                    decompositions=[search.hint for search in group],
+                    remembered=[search.hint for search in group],
                 )
             except InvalidQueryError as error:
                 raise errors.invalid("vector", "cannot be searched with", f"finite numbers: {error}") from None

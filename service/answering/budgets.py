@@ -57,12 +57,13 @@ class Budgets:
     def _enough(self, question: Question, model: Model) -> int:
         """Return the budget from which on the calibrated curve is flat; without a curve, the maximum."""
         if model.calibration is None:
-            return self._maximum
+            return model.reachable(self._maximum)
         curve = model.calibration if question.user_id is not None else model.calibration.for_vectors
         try:
-            return min(curve.budget_for_recall(self._deadline_recall), self._maximum)
+            enough = curve.budget_for_recall(self._deadline_recall)
         except CalibrationError:
-            return model.reachable(self._maximum)
+            enough = self._maximum
+        return model.reachable(min(enough, self._maximum))
 
     def _bought(self, question: Question, recall: float, model: Model) -> int:
         """Return the budget that buys a recall; every item, if no calibrated budget does."""

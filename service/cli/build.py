@@ -48,7 +48,9 @@ def build(
     seen: Annotated[
         Path | None, typer.Option(help=".npz with user and item: pairs of ids of what was seen, or a SciPy CSR matrix.")
     ] = None,
-    directions: Annotated[str, typer.Option(help=f"Along what items are sorted: {', '.join(DIRECTION_KINDS)}.")] = "auto",
+    directions: Annotated[
+        str, typer.Option(help=f"Along what items are sorted: {', '.join(DIRECTION_KINDS)}.")
+    ] = "auto",
     max_budget: Annotated[int, typer.Option(min=1, help="The largest budget that the lists serve.")] = 4096,
     output: Annotated[Path | None, typer.Option(help="Write the bundle to this new directory.")] = None,
     models: Annotated[Path | None, typer.Option(help="Write the bundle as a version in this models folder.")] = None,
@@ -176,7 +178,10 @@ def _target(output: Path | None, models: Path | None, version: str | None, *, pr
     if output is not None and promote:
         raise typer.BadParameter("--promote needs --models, the folder whose current version changes")
     if version is not None:
-        check_version_name(version)
+        try:
+            check_version_name(version)
+        except StorageError as reason:
+            raise typer.BadParameter(str(reason), param_hint="--version") from None
     if models is not None:
         path = models / (version or _version_now(models))
     else:

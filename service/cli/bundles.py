@@ -10,7 +10,8 @@ import typer
 from greedy_core import Bundle, StorageError, VersionsFolder, is_bundle, read_manifest
 from service.cli.build import directions_of, show_calibration
 from service.cli.console import bytes_bar, facts, say, size, table
-from service.cli.places import DEFAULT_MODELS, Place, bundle_path
+from service.cli.places import Place, bundle_path
+from service.settings import DEFAULT_MODELS
 
 
 def add_to(app: typer.Typer) -> None:

@@ -6,7 +6,6 @@ from typing import Annotated
 import typer
 
 from greedy_core import Bundle, NotAModelError, VersionsFolder, is_bundle
-from service.settings import DEFAULT_MODELS
 
 Place = Annotated[
     Path, typer.Argument(help="A bundle, or a models folder, of which the current version is meant.", show_default=True)

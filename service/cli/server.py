@@ -10,9 +10,9 @@ from pydantic import ValidationError
 from greedy_core import Bundle, NotAModelError, VersionsFolder
 from service import demo as demo_model
 from service.cli.console import note, say
-from service.cli.places import DEFAULT_MODELS, Models
+from service.cli.places import Models
 from service.process.supervisor import serve as serve_until_stopped
-from service.settings import PREFIX, Settings
+from service.settings import DEFAULT_MODELS, PREFIX, Settings
 
 Host = Annotated[str | None, typer.Option(help="Address to listen on.")]
 Port = Annotated[int | None, typer.Option(help="Port to listen on; 0 picks a free one.")]

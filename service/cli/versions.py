@@ -6,7 +6,8 @@ import typer
 
 from greedy_core import Bundle, VersionsFolder
 from service.cli.console import bytes_bar, say
-from service.cli.places import DEFAULT_MODELS, Models
+from service.cli.places import Models
+from service.settings import DEFAULT_MODELS
 
 
 def add_to(app: typer.Typer) -> None:

@@ -47,10 +47,12 @@ class Connection(asyncio.Protocol):
         self.question: Question | None = None
         self._limit: KeyLimit | None = None
         self._request_id = b""
+        self._headers: list[tuple[bytes, bytes]] = []
         self._transport: asyncio.Transport | None = None
         self._buffer = b""
         self._handed: _Handed | None = None
         self._left = 0  # bytes of the request that have not arrived yet
+        self._is_chunked = False  # then it is the most that may arrive
         self._begun: float | None = None  # when the first byte of a request came that is not whole yet
         self._blocked_since: float | None = None  # since when the caller does not read
         self._is_reading = True
@@ -76,7 +78,7 @@ class Connection(asyncio.Protocol):
             self._pause_reading()
 
     def eof_received(self) -> bool:
-        """The caller sends no more: answer what is under way, then end."""
+        """Answer what is under way, then end: the caller sends no more."""
         self.is_last = True
         return self.question is not None or self._handed is not None or _END in self._buffer
 
@@ -90,13 +92,13 @@ class Connection(asyncio.Protocol):
         self._transport = None
 
     def pause_writing(self) -> None:
-        """The caller does not read its answers: nothing more is answered until it does."""
+        """Answer nothing more until the caller reads what it was sent."""
         self._blocked_since = perf_counter()
         if self._handed is not None:
             self._handed.protocol.pause_writing()
 
     def resume_writing(self) -> None:
-        """The caller reads again."""
+        """Go on: the caller reads again."""
         self._blocked_since = None
         if self._handed is not None:
             self._handed.protocol.resume_writing()
@@ -144,7 +146,8 @@ class Connection(asyncio.Protocol):
     def _ask(self, plain: PlainHead) -> bool:
         """Answer a plain question or let it wait for its turn; False if it is not for the short cut after all."""
         front, worker = self._front, self._worker
-        query, headers = plain
+        query, self._headers = plain
+        headers = self._headers
         if front.has_cors and any(name == b"origin" for name, _ in headers):
             return False
         self._request_id = front.ids.of(headers) if headers else front.ids.make()
@@ -156,12 +159,11 @@ class Connection(asyncio.Protocol):
                 return False
             if front.load.is_full(question.priority):
                 if question.deadline is None:
-                    raise front.load.refusal(question.priority)  # noqa: TRY301 - written below like any other
+                    raise front.load.refusal(question.priority)
                 # Whoever names a deadline is never refused: there is time for the popular items.
                 question.expire()
         except ApiError as error:
-            worker.note_failure(error, headers)
-            self._answer(error.status, error.body(), error.headers()[1:])
+            self._fail(error)
             return True
         self.question = question
         self._limit = limit
@@ -178,7 +180,7 @@ class Connection(asyncio.Protocol):
         if known.length is None:
             # The end of a chunked body is for its parser to see, so nothing can come behind it.
             self._left = 2 * limit + self._front.settings.header_limit
-            self.is_last = True
+            self.is_last = self._is_chunked = True
         else:
             self._left = known.length
             if known.expects_continue or not known.keeps_alive:
@@ -199,6 +201,9 @@ class Connection(asyncio.Protocol):
             self._begun = self._begun or perf_counter()
             return
         self._begun = None
+        if self._is_chunked:
+            self._refuse(errors.body_too_large(self._front.settings.body_limit))
+            return
         self.arrival = perf_counter()
         if self._handed is None:
             self._go_on()
@@ -217,15 +222,18 @@ class Connection(asyncio.Protocol):
         try:
             body = self._worker.answering.answer_inline(question, self._limit)
         except ApiError as error:
-            self._worker.note_failure(error, ())
-            self._answer(error.status, error.body(), error.headers()[1:])
+            self._fail(error)
         except Exception:
             self._worker.log.exception("request failed", route="recommend", request_id=self._request_id.decode())
-            error = errors.internal()
-            self._worker.note_failure(error, ())
-            self._answer(error.status, error.body(), error.headers()[1:])
+            self._fail(errors.internal())
         else:
             self._answer(200, body)
+
+    def _fail(self, error: ApiError) -> None:
+        """Answer a plain question with an error."""
+        self._worker.note_failure(error, self._headers)
+        # The type of the content is in the head that all answers begin with.
+        self._answer(error.status, error.body(), error.headers()[1:])
 
     def _answer(self, status: int, body: bytes, headers: list[tuple[bytes, bytes]] | None = None) -> None:
         """Write a whole answer to a plain question and look for what came behind it."""
@@ -261,7 +269,7 @@ class Connection(asyncio.Protocol):
         """End if this was the last request; else look, a turn of the loop later, for the next one."""
         if self._transport is None or self._transport.is_closing():
             return
-        if self.is_last and not (self._buffer and _END in self._buffer) or self._front.leaving:
+        if self._front.leaving or (self.is_last and _END not in self._buffer):
             self.close()
             return
         if not self._is_reading:

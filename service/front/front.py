@@ -79,7 +79,7 @@ class Front:
         return bool(idle)
 
     async def leave(self, seconds: float) -> None:
-        """Close idle connections, and the others after their answers; return when all are closed, or after `seconds`."""
+        """Close idle connections, the others after their answers; return when all are closed, or after `seconds`."""
         self.leaving = True
         end = perf_counter() + seconds
         while self.connections and perf_counter() < end:

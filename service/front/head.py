@@ -12,9 +12,7 @@ from typing import NamedTuple
 import httptools
 
 # Headers that change how a request is framed or answered: with one of them a request is not plain.
-_FRAMING = (
-    rb"connection|content-length|expect|http2-settings|proxy-connection|te|trailer|transfer-encoding|upgrade"
-)
+_FRAMING = rb"connection|content-length|expect|http2-settings|proxy-connection|te|trailer|transfer-encoding|upgrade"
 # Headers that a plain question may carry and that somebody reads.
 _READ = rb"authorization|origin|x-api-key|x-priority|x-request-deadline-ms|x-request-id"
 

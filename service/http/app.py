@@ -79,7 +79,10 @@ async def _invalid_body(request: Request, error: Exception) -> Response:
     place = "".join(f"[{part}]" if isinstance(part, int) else f".{part}" for part in first["loc"][1:]).lstrip(".")
     if first["type"] == "json_invalid":
         return await _api_error(
-            request, ApiError(422, "invalid_parameter", "The body is not valid JSON.", "Send a JSON object in UTF-8.")
+            request,
+            ApiError(
+                422, "invalid_parameter", "The body is not valid JSON.", "Send a JSON object in UTF-8; it has no NaN."
+            ),
         )
     message = str(first["msg"]).removeprefix("Value error, ")
     shaped = ApiError(

@@ -51,7 +51,7 @@ def _count(text: bytes) -> int:
 
 def parse(body: bytes, most: int) -> Any:
     """Return what the JSON says. Raises a 413 for more than `most` values, JSONDecodeError for what is no JSON."""
-    # What stands in strings makes the quick count too large, never too small; only then the exact one is worth its time.
+    # What stands in strings makes the quick count too large, never too small; only then an exact one is needed.
     if _count(body) > most and count_values(body) > most:
         raise too_many_values(most)
     return orjson.loads(body)
@@ -85,5 +85,3 @@ class BoundedRoute(APIRoute):
             return await handler(BoundedRequest(request.scope, request.receive))
 
         return bounded
-
-

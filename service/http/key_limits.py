@@ -27,7 +27,7 @@ def usage_bytes(slots: int, n_keys: int) -> int:
 class KeyLimit:
     """The allowance of one key as one worker sees it. Used by the event loop's thread only."""
 
-    __slots__ = ("_allowance", "_at", "_cell", "_rate", "_seen", "_usage", "_columns")
+    __slots__ = ("_allowance", "_at", "_cell", "_columns", "_rate", "_seen", "_usage")
 
     def __init__(self, usage: memoryview[float], cell: int, columns: Sequence[int], rate: float) -> None:
         self._usage = usage

@@ -24,7 +24,7 @@ class Documentation:
     def openapi(self) -> dict[str, Any]:
         """Return the document; made anew when the model changes."""
         model = self._worker.answering.model
-        identity = model.identity if model else None
+        identity = model.fingerprint if model else None
         if self._made is None or self._made[0] != identity:
             self._api.openapi_schema = None
             self._made = (identity, self._complete(self._generate()))

@@ -15,12 +15,12 @@ from service.errors import invalid
 from service.http.parameters import LONGEST_DEADLINE_MS, QueryReader, number, parameters
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Sequence
+    from collections.abc import Sequence
 
     from service.http.schemas import RecommendRequest
     from service.settings import Settings
 
-    Headers = Iterable[tuple[bytes, bytes]]
+    Headers = Sequence[tuple[bytes, bytes]]
 
 # Headers that change what a question asks.
 ASKING_HEADERS = frozenset((b"x-priority", b"x-request-deadline-ms"))
@@ -57,8 +57,9 @@ class QuestionReader:
             wanted = self._top_k if top_k is None else int(top_k)
             if wanted <= self._max_top_k:
                 question = Question(wanted, arrival, user_id.decode("ascii"), None if budget is None else int(budget))
-                question.priority = read_priority(headers)
-                question.deadline = sooner_deadline(headers, None)
+                if headers:
+                    question.priority = read_priority(headers)
+                    question.deadline = sooner_deadline(headers, None)
                 return question
         values = self.recommend_parameters.read(query)
         return Question(

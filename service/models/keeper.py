@@ -8,8 +8,7 @@
           every worker sees the decision ──► open ─► warm up ─► swap between two requests ─► report
 
 A worker that cannot follow a decision tries again, ever less often, says so in log and metrics, and reports not ready
-when it has been behind for too long. The previous model stays open, which costs addresses and no memory, so that a
-rollback is instant. All file access happens in the loader's thread.
+when it has been behind for too long. All file access happens in the loader's thread.
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 from greedy_core import StorageError, VersionsFolder, is_bundle
 from service.errors import ApiError, nothing_to_roll_back, swap_refused
 from service.models.loading import ModelLoader, RefusedError
-from service.process.logs import logger
+from service.logs import logger
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -72,7 +71,6 @@ class ModelKeeper:
         self._metrics = metrics
         self._agreement = agreement
         self._loader = ModelLoader(settings)
-        self._previous: Model | None = None
         self._generation = 0
         self._waits_for = "the model is loading"
         self._behind_since: float | None = None
@@ -155,10 +153,7 @@ class ModelKeeper:
         """Follow a decision. Putting a model in place is one assignment, between two requests."""
         decision, model = change
         if model is not None:
-            before = self._place.model
             self._place.use(model)
-            if before is not None and before.identity != model.identity:
-                self._previous = before
             self._metrics.model(
                 model.version,
                 built=_timestamp(model.bundle.built_at),
@@ -220,7 +215,7 @@ class ModelKeeper:
         """Open what another worker decided."""
         if decision.outcome == "refused" and self._place.model is not None:
             return Change(decision, None)
-        return Change(decision, self._reopen(Path(decision.path or ""), decision))
+        return Change(decision, self._load(Path(decision.path or ""), decision))
 
     def _may_try(self, what: object) -> bool:
         """Whether something else is wanted than what failed, or the delay since the failure is over."""
@@ -284,7 +279,7 @@ class ModelKeeper:
             pointer=self._point_at(target),
             outcome="swapped",
             reason=None,
-            verified=decision.with_verified(model.identity),
+            verified=decision.with_verified(model.fingerprint),
         )
         self._agreement.decide(decided)
         if decision.path is not None:
@@ -297,7 +292,7 @@ class ModelKeeper:
         target = self._before(decision)
         if target is None:
             raise nothing_to_roll_back()
-        model = self._reopen(target, decision)
+        model = self._load(target, decision)
         pointer = self._point_back(target)
         decided = replace(
             decision,
@@ -307,7 +302,7 @@ class ModelKeeper:
             pointer=pointer,
             outcome="rolled_back",
             reason=None,
-            verified=decision.with_verified(model.identity),
+            verified=decision.with_verified(model.fingerprint),
         )
         self._agreement.decide(decided)
         self._log.info("model rolled back", version=target.name)
@@ -322,11 +317,8 @@ class ModelKeeper:
             return None if version is None else (folder.path / version).resolve()
         return Path(decision.history[-1]) if decision.history else None
 
-    def _reopen(self, path: Path, decision: Decision) -> Model:
-        """Return a model that was found good before: the one kept, if its files are as they were, or opened anew."""
-        kept = self._previous
-        if kept is not None and kept.bundle.path.resolve() == path and kept.is_unchanged():
-            return kept
+    def _load(self, path: Path, decision: Decision) -> Model:
+        """Return a model that was found good before; its checksums are read again if any file has changed since."""
         return self._loader.load(path, self._place.asked_lately, verified=decision.verified)
 
     # ---- the folder

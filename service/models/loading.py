@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import time
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
@@ -16,7 +16,6 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
-    from service.models.model import KnownUser
     from service.settings import Settings
 
 
@@ -47,10 +46,9 @@ class ModelLoader:
         began = time.perf_counter()
         try:
             bundle = Bundle.open(path)
-            identity = bundle.fingerprint()
-            if self._settings.verify and identity not in verified:
+            model = Model(bundle)
+            if self._settings.verify and model.fingerprint not in verified:
                 bundle.verify()
-            model = Model(bundle, identity=identity)
             self._warm_up(model, lately)
         except (GreedyCoreError, OSError, ValueError) as error:
             raise RefusedError(str(error)) from error
@@ -59,8 +57,7 @@ class ModelLoader:
 
     def _warm_up(self, model: Model, lately: Sequence[AskedLately]) -> None:
         """Replay recent questions (or ask for the first users), so that the first callers find all of it warm."""
-        for user, vector, top_k, budget in self._questions(model, lately):
-            query, hint = (vector, None) if user is None else (user.vector, user.hint)
+        for query, hint, top_k, budget in self._questions(model, lately):
             granted = model.reachable(min(budget, self._settings.max_budget))
             result = model.index.search(query, top_k, granted, None, None, hint)
             if result.spent > granted or not np.isfinite(result.scores).all():
@@ -69,20 +66,22 @@ class ModelLoader:
 
     def _questions(
         self, model: Model, lately: Sequence[AskedLately]
-    ) -> list[tuple[KnownUser | None, npt.NDArray[np.float32] | None, int, int]]:
-        """Return what to warm up with: a known user or a vector, top_k and budget."""
+    ) -> list[tuple[npt.NDArray[np.float32], npt.NDArray[Any] | None, int, int]]:
+        """Return what to warm up with: query, hint, top_k and budget."""
         most = self._settings.warm_up_queries
         usual = (self._settings.default_top_k, self._settings.default_budget)
-        found: list[tuple[KnownUser | None, npt.NDArray[np.float32] | None, int, int]] = []
+        found: list[tuple[npt.NDArray[np.float32], npt.NDArray[Any] | None, int, int]] = []
         for user_id, vector, top_k, budget in lately[-most:] if most else ():
             user = None if user_id is None else model.user(user_id)
-            if user is not None or (vector is not None and len(vector) == model.n_dims):
-                found.append((user, vector, top_k, budget))
+            if user is not None:
+                found.append((user.vector, user.hint, top_k, budget))
+            elif vector is not None and len(vector) == model.n_dims:
+                found.append((vector, None, top_k, budget))
         if not found:
             bundle = model.bundle
             users = (model.user(bundle.user_id(position)) for position in range(min(most, bundle.n_users)))
-            found = [(user, None, *usual) for user in users if user is not None]
-        return found or [(None, np.ones(model.n_dims, dtype=np.float32), *usual)]
+            found = [(user.vector, user.hint, *usual) for user in users if user is not None]
+        return found or [(np.ones(model.n_dims, dtype=np.float32), None, *usual)]
 
     def gate(self, model: Model, running: Model | None) -> None:
         """Refuse a model whose calibrated recall at the default budget falls too far behind the running one's."""

@@ -9,7 +9,7 @@ import numpy as np
 import orjson
 
 from greedy_core import Calibration, CalibrationError
-from service.process.logs import logger
+from service.logs import logger
 
 if TYPE_CHECKING:
     from collections.abc import Sequence
@@ -42,11 +42,11 @@ class Model:
     event loop's.
     """
 
-    def __init__(self, bundle: Bundle, *, identity: str) -> None:
+    def __init__(self, bundle: Bundle) -> None:
         self.bundle = bundle
         self.index = bundle.index
         self.max_budget = bundle.index.max_budget
-        self.identity = identity
+        self.fingerprint = bundle.fingerprint()
         self.version = bundle.version
         self.calibration = _calibration(bundle)
         self.loaded_at = time.time()
@@ -57,13 +57,6 @@ class Model:
         self.tail = b',"model":' + orjson.dumps(self.version) + b',"search_us":'
         self._fragments: dict[int, bytes] = {}
         self._users: dict[str, KnownUser] = {}
-
-    def is_unchanged(self) -> bool:
-        """Whether every file of the bundle is still the one that was opened."""
-        try:
-            return self.bundle.fingerprint() == self.identity
-        except OSError:
-            return False
 
     def reachable(self, budget: int) -> int:
         """Lower a budget that the index cannot spend: past its lists, but short of scoring every item."""
@@ -100,7 +93,7 @@ class Model:
                 return None
             head = b'{"user_id":' + orjson.dumps(user_id) + b","
             seen = self.bundle.seen_items(position) if self.has_seen else None
-            user = KnownUser(head, vector, seen, self.bundle.user_decomposition(position))
+            user = KnownUser(head, vector, seen, self.bundle.user_remembered(position))
             if len(self._users) >= KNOWN_USERS:
                 self._users.clear()
             self._users[user_id] = user

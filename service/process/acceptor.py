@@ -6,13 +6,13 @@ four hundred turns. Here a turn takes all that wait, up to a bound.
 
 from __future__ import annotations
 
-import asyncio
 import errno
 from typing import TYPE_CHECKING
 
-from service.process.logs import logger
+from service.logs import logger
 
 if TYPE_CHECKING:
+    import asyncio
     import socket
     from collections.abc import Callable
 

@@ -25,8 +25,8 @@ if TYPE_CHECKING:
     import socket
     from collections.abc import Sequence
 
-    from service.process.shared_memory import SharedMemory
     from service.settings import Settings
+    from service.shared_memory import SharedMemory
 
 
 class Listener:
@@ -64,7 +64,7 @@ async def _serve(worker: Worker, listeners: Sequence[Listener]) -> None:
         )
     )
     serving = loop.create_task(server.serve(sockets=[]))
-    while not server.started and not serving.done():
+    while not server.started and not serving.done():  # noqa: ASYNC110 - uvicorn has no event for it
         await asyncio.sleep(0.001)
     if serving.done():
         await serving

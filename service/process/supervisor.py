@@ -22,15 +22,15 @@ import time
 import traceback
 from typing import TYPE_CHECKING
 
-from service.process import logs
+from service import logs
 from service.settings import unknown_variables
 
 if TYPE_CHECKING:
     from pathlib import Path
 
     from service.process.serving import Listener
-    from service.process.shared_memory import SharedMemory
     from service.settings import Settings
+    from service.shared_memory import SharedMemory
 
 _HANDLED = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD}
 # A worker that dies sooner than this after its start is restarted with a growing delay.
@@ -105,7 +105,7 @@ class Supervisor:
         # Imported after the port is bound, for it takes most of a second, and before the fork, so that a worker that
         # has to be replaced is there at once and shares the code's memory.
         import service.process.serving  # noqa: PLC0415
-        from service.process.shared_memory import SharedMemory  # noqa: PLC0415
+        from service.shared_memory import SharedMemory  # noqa: PLC0415
         from service.telemetry.families import LAYOUT  # noqa: PLC0415
         from service.telemetry.rows import Rows  # noqa: PLC0415
 

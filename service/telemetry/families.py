@@ -107,9 +107,7 @@ LAYOUT = Layout(
             (("reason", SHED_REASONS), ("priority", PRIORITIES)),
         ),
         Family("budgetrec_failed_total", "counter", "Requests answered with an error.", (("reason", CODES),)),
-        Family(
-            "budgetrec_fallbacks_total", "counter", "Answers with popular items.", (("reason", FALLBACKS),)
-        ),
+        Family("budgetrec_fallbacks_total", "counter", "Answers with popular items.", (("reason", FALLBACKS),)),
         Family("budgetrec_unknown_users_total", "counter", "Requests for users the model does not know."),
         Family("budgetrec_queued_products", "gauge", "Inner products admitted and not yet done."),
         Family("budgetrec_in_flight", "gauge", "Requests being handled."),

@@ -34,7 +34,7 @@ class Metrics:
         self.spent_products = at("budgetrec_spent_products")
         self.products_asked = at("budgetrec_products_asked_total")
         self.products_granted = at("budgetrec_products_granted_total")
-        self.recommend_ok = at("budgetrec_requests_total", "recommend", "200")
+        self._request_cells: dict[tuple[str, int], int] = {}
         self.recall_hits = tuple(at("budgetrec_recall_hits_total", name) for name in BUDGET_CLASSES)
         self.recall_expected = tuple(at("budgetrec_recall_expected_total", name) for name in BUDGET_CLASSES)
         forget_worker(self.rows, slot)
@@ -49,8 +49,11 @@ class Metrics:
 
     def request(self, call: str, status: int) -> None:
         """Count an answered request; an unusual status counts as `other`."""
-        text = str(status)
-        self.row[LAYOUT.at("budgetrec_requests_total", call, text if text in STATUSES else "other")] += 1.0
+        cell = self._request_cells.get((call, status))
+        if cell is None:
+            text = str(status) if str(status) in STATUSES else "other"
+            cell = self._request_cells[call, status] = LAYOUT.at("budgetrec_requests_total", call, text)
+        self.row[cell] += 1.0
 
     def search(self, granted: int, asked: int, spent: int, search: float, whole: float) -> None:
         """Record one finished search: both latencies in seconds, and asked, granted and spent products."""

@@ -14,7 +14,7 @@ from queue import Empty, SimpleQueue
 from time import perf_counter
 from typing import TYPE_CHECKING, Any
 
-from service.process.logs import logger
+from service.logs import logger
 from service.telemetry.families import LAYOUT, budget_class
 from service.telemetry.sampling import Sampler
 

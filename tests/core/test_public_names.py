@@ -35,6 +35,7 @@ def test_public_names():
         "as_query",
         "build_bundle",
         "calibrate",
+        "check_version_name",
         "is_bundle",
         "load_embeddings",
         "load_seen",

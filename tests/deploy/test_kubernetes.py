@@ -10,8 +10,8 @@ import pytest
 import yaml
 
 from loadtests.http.fleet import DEPLOY, need_command
-from service.metrics import LAYOUT
 from service.settings import Settings
+from service.telemetry.families import LAYOUT
 
 FOLDER = DEPLOY / "kubernetes"
 OVERLAYS = ["demo", "fetched", "production"]

@@ -12,7 +12,7 @@ from loadtests.http import open_loop
 from loadtests.http.open_loop import Arrival
 from loadtests.http.processes import free_port
 from loadtests.http.traffic import Mix, budget_class
-from service import metrics
+from service.telemetry import families
 from tests.deploy.stub_replica import StubReplica
 
 
@@ -35,7 +35,7 @@ def test_the_mix_has_its_shares():
 
 @pytest.mark.parametrize("budget", [1, 2, 4, 5, 16, 17, 64, 255, 256, 257, 65536, 65537])
 def test_budget_classes_are_those_of_the_metrics(budget):
-    assert budget_class(budget) == metrics.BUDGET_CLASSES[metrics.budget_class(budget)]
+    assert budget_class(budget) == families.BUDGET_CLASSES[families.budget_class(budget)]
 
 
 def test_a_stall_is_charged_to_every_request_that_was_due_in_it():

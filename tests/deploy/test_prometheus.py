@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from loadtests.http.fleet import DEPLOY, need_command
-from service.metrics import LAYOUT, ROUTES, SECONDS
+from service.telemetry.families import CALL_NAMES, LAYOUT, SECONDS
 
 FOLDER = DEPLOY / "prometheus"
 RULES = sorted((FOLDER / "rules").glob("*.yml"))
@@ -77,4 +77,4 @@ def test_rules_speak_of_metrics_labels_and_buckets_that_exist():
     used = {re.sub(r"_(bucket|count|sum)$", "", name) for name in re.findall(r"\bbudgetrec_\w+", text)}
     assert used - {"budgetrec_products"} <= exported  # the exception is part of a recorded name
     assert {float(bound) for bound in re.findall(r'le="([\d.]+)"', text)} <= set(SECONDS)
-    assert {name for names in re.findall(r'route=~"([^"]+)"', text) for name in names.split("|")} <= set(ROUTES)
+    assert {name for names in re.findall(r'route=~"([^"]+)"', text) for name in names.split("|")} <= set(CALL_NAMES)

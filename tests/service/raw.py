@@ -7,11 +7,30 @@ class RawConnection:
     """A socket to the service."""
 
     def __init__(self, port, timeout=10.0):
+        self._timeout = timeout
         self._socket = socket.create_connection(("127.0.0.1", port), timeout=timeout)
         self._file = self._socket.makefile("rb")
 
     def send(self, data):
         self._socket.sendall(data)
+
+    def send_what_is_taken(self, data):
+        """Send as much as the other side takes without being read from; it may have closed already."""
+        self._socket.setblocking(False)
+        try:
+            self._socket.send(data)
+        except (BlockingIOError, BrokenPipeError, ConnectionResetError):
+            pass
+        finally:
+            self._socket.settimeout(self._timeout)
+
+    def stop_reading(self):
+        """Offer the smallest window there is, so that answers pile up on the other side."""
+        self._socket.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1)
+
+    def end_sending(self):
+        """Close our half of the connection."""
+        self._socket.shutdown(socket.SHUT_WR)
 
     def answer(self):
         """Read one answer: status, headers, body; None at the end of the connection."""

@@ -176,9 +176,15 @@ def server(models, log, *, wait=True, **settings):
 
 
 def metric(text, name):
-    """Return the value of one series, None if it is not there."""
+    """Return the value of one series, None if it is not there; the order of labels does not matter."""
+    wanted = _by_label(name)
     for line in text.splitlines():
         series, _, value = line.rpartition(" ")
-        if series == name:
+        if _by_label(series) == wanted:
             return float(value)
     return None
+
+
+def _by_label(series):
+    name, _, labels = series.rstrip("}").partition("{")
+    return name, sorted(label.rstrip('"') for label in labels.split('",'))

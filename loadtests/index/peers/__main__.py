@@ -134,7 +134,7 @@ def breakdown(
     starts = range(0, len(queries) - BATCH + 1, BATCH)
     parts = [list(zip(*ours.questions(family, queries[start : start + BATCH]), strict=True)) for start in starts]
     together = Setting(
-        "batch", lambda part: index.search_batch(part[0], 10, budget, decompositions=part[1]), ask=lambda _: parts
+        "batch", lambda part: index.search_batch(part[0], 10, budget, remembered=part[1]), ask=lambda _: parts
     )
     (batch,) = side_by_side([together], queries[: len(parts)], 2 * rounds)
     return {

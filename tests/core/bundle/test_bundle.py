@@ -1,6 +1,7 @@
 """The model bundle: what goes in comes out, in every process, and nothing damaged is served."""
 
 import contextlib
+import hashlib
 import multiprocessing
 import os
 import shutil
@@ -13,6 +14,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from greedy_core import Bundle, GreedyIndex, write_bundle
+from greedy_core._kernel import hash_ids
 from greedy_core.bundle import manifest, storage
 from greedy_core.bundle.ids import IdTable, PositionIds, pack_ids
 from greedy_core.errors import (
@@ -223,6 +225,7 @@ class TestRefusals:
             ({"user_ids": ["a"], "seen": ([0, 1], [-1])}, "holds -1"),
             ({"popular": [5]}, "holds 5"),
             ({"popular": [0.5]}, "flat list of item positions"),
+            ({"popular": [1, 0, 1]}, "popular names an item twice"),
         ],
     )
     def test_parts_that_do_not_fit(self, tmp_path, parts, words):
@@ -338,6 +341,76 @@ class TestDamage:
         assert words in str(caught.value)
         assert str(tmp_path / "bad") in str(caught.value)
 
+    @pytest.mark.parametrize(
+        ("changes", "words"),
+        [
+            ({"index__rows": put(0, np.nan)}, "row 0 of the items"),
+            ({"index__rows": put(16, 2e15)}, "row 1 of the items"),
+            ({"index__rows": put(15, 1)}, "padded with zeros"),
+            ({"index__rows": put(0, 100)}, "list 0 of the index does not fit"),
+            ({"index__list_values": lambda values: values / 2}, "list 0 of the index does not fit"),
+            ({"users__vectors": put(-1, np.inf)}, "row 2 of users.vectors"),
+            ({"users__vectors": put(3, 1)}, "user without a vector"),
+            ({"users__known": put(0, False)}, "user without a vector"),
+            ({"items__ids__text": put(0, 0xFF)}, "items.ids holds no valid text at byte 0"),
+            ({"items__ids__text": put(0, ord("b"))}, "id 0 of items.ids"),
+            ({"items__titles__text": put(0, 0xFF)}, "items.titles holds no valid text"),
+            ({"items__titles__offsets": put(4, 17)}, "begins within a character"),
+            ({"items__ids__positions": lambda positions: positions[::-1]}, "of items.ids"),
+            ({"users__ids__positions": put(0, 1)}, "of users.ids"),
+            ({"popular": put(0, 6)}, "popular names an item twice"),
+        ],
+    )
+    def test_values_that_no_build_would_write_are_found_by_verify(self, made, tmp_path, changes, words):
+        rewrite(made.path, tmp_path / "bad", **changes)
+        with pytest.raises(CorruptModelError) as caught:
+            Bundle.open(tmp_path / "bad").verify()
+        assert words in str(caught.value)
+        assert str(tmp_path / "bad") in str(caught.value)
+
+    @pytest.mark.parametrize("name", sorted(path.stem for path in GOLDEN.glob("*.npy")))
+    def test_a_part_that_is_missing_is_missed(self, made, tmp_path, name):
+        rewrite(made.path, tmp_path / "bad", **{name.replace(".", "__"): None})
+        with pytest.raises(CorruptModelError, match=name.split(".")[-1]):
+            Bundle.open(tmp_path / "bad")
+
+    def test_what_nobody_would_remember_is_found_by_verify(self, tmp_path):
+        rng = np.random.default_rng(3)
+        index = GreedyIndex.build(rng.normal(size=(90, 6)), directions="graph", max_budget=20)
+        made = write_bundle(tmp_path / "good", index=index, user_vectors=rng.normal(size=(40, 6)))
+        made.verify()
+        worst = made.index.search(made.user_vector(0), top_k=90, budget=90).ids[-1]
+        second = made.user_remembered(0)[1]
+        for value in (worst, second, -1):
+            target = tmp_path / f"bad {value}"
+            rewrite(made.path, target, users__remembered=put(0, value))
+            with pytest.raises(CorruptModelError, match=r"row 0 of users\.remembered"):
+                Bundle.open(target).verify()
+
+    @pytest.mark.parametrize(
+        ("changes", "words"),
+        [
+            ({"index__graph_codes": put(0, 77)}, "compressed rows"),
+            ({"index__graph_neighbours": put(0, 89)}, "is not the one that was built"),
+            ({"index__graph_entries": put(0, 89)}, "is not the one that was built"),
+        ],
+    )
+    def test_an_altered_graph_is_found_by_verify(self, tmp_path, changes, words):
+        rng = np.random.default_rng(3)
+        index = GreedyIndex.build(rng.normal(size=(90, 6)), directions="graph", max_budget=20)
+        made = write_bundle(tmp_path / "good", index=index)
+        made.verify()
+        rewrite(made.path, tmp_path / "bad", **changes)
+        with pytest.raises(CorruptModelError, match=words):
+            Bundle.open(tmp_path / "bad").verify()
+
+    def test_a_bundle_that_changes_while_it_is_open_is_not_verified(self, fuzzed):
+        opened = Bundle.open(fuzzed)
+        shutil.copy2(fuzzed / "popular.npy", fuzzed / "copy")
+        (fuzzed / "copy").replace(fuzzed / "popular.npy")
+        with pytest.raises(CorruptModelError, match="was changed while it was open"):
+            opened.verify()
+
     def test_a_text_that_is_no_longer_text_does_not_crash(self, made, tmp_path):
         rewrite(made.path, tmp_path / "bad", items__ids__text=put(0, 0xFF), items__titles__text=put(0, 0xFF))
         damaged = Bundle.open(tmp_path / "bad")
@@ -406,24 +479,65 @@ class TestIds:
         table = IdTable("ids", pack_ids("ids", np.array(["a", "bc"])))
         assert table.many([0, 1]) == ["a", "bc"]
 
-    def test_ids_with_equal_hashes_are_told_apart(self, monkeypatch):
-        class Constant:
-            def __init__(self, *_, **__):
-                pass
+    def test_ids_in_one_bucket_are_told_apart(self):
+        texts = [f"id {number}" for number in range(300)]
+        arrays = pack_ids("ids", texts)
+        middle = int((hash_ids([text.encode() for text in texts]) < 2**63).sum())
+        arrays["ids.buckets"] = np.array([0, middle, 300], dtype=np.int32)
+        table = IdTable("ids", arrays)
+        assert table.positions(texts).tolist() == list(range(300))
+        assert table.position("id 300") is None
+        table.verify()
 
-            def digest(self):
-                return b"\1" * 8
-
-        monkeypatch.setattr("greedy_core.bundle.ids.blake2b", Constant)
-        table = IdTable("ids", pack_ids("ids", ["a", "b", "c"]))
-        assert [table.position(text) for text in ("a", "b", "c", "d")] == [0, 1, 2, None]
+    def test_ids_with_equal_hashes_are_no_duplicates(self, monkeypatch):
+        monkeypatch.setattr("greedy_core.bundle.ids.hash_ids", lambda encoded: np.ones(len(encoded), dtype=np.uint64))
+        assert pack_ids("ids", ["a", "b", "c"])["ids.positions"].tolist() == [0, 1, 2]
         with pytest.raises(InvalidEmbeddingsError, match="'a' twice, in rows 0 and 2"):
             pack_ids("ids", ["a", "b", "a"])
+
+    @given(st.lists(st.binary(max_size=300), max_size=9))
+    def test_the_hash_is_blake2b(self, texts):
+        digests = [int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little") for text in texts]
+        assert hash_ids(texts).tolist() == digests
+
+    @given(st.lists(st.sampled_from(["a", "b", "é" * 200, "x", "\ud800", ""]), max_size=40))
+    def test_many_at_once_are_each_alone(self, wanted):
+        table = IdTable("ids", pack_ids("ids", ["a", "b", "c", "é" * 200]))
+        alone = [table.position(text) for text in wanted]
+        assert table.positions(wanted).tolist() == [-1 if found is None else found for found in alone]
+        assert table.positions(iter(wanted)).dtype == np.int32
+
+    @pytest.mark.parametrize("wanted", [["a", 1], [None], [b"a"]])
+    def test_what_is_no_text_is_no_id(self, wanted):
+        with pytest.raises(InvalidQueryError, match="an id is text"):
+            IdTable("ids", pack_ids("ids", ["a"])).positions(wanted)
 
     def test_positions_as_ids(self):
         ids = PositionIds(11)
         assert ids.position("10") == 10
         assert ids.many([0, 10]) == ["0", "10"]
+        wanted = [
+            "10",
+            "11",
+            "010",
+            "x",
+            "0",
+            "",
+            "00",
+            "-1",
+            "+1",
+            " 1",
+            "1 ",
+            "\u0661",
+            "9" * 10,
+            "9" * 20,
+            "\ud800",
+            "1\0",
+        ]
+        assert ids.positions(wanted).tolist() == [10, -1, -1, -1, 0, *([-1] * 11)]
+        assert [ids.position(text) for text in wanted] == [10, None, None, None, 0, *([None] * 11)]
+        with pytest.raises(InvalidQueryError, match="an id is text"):
+            ids.positions(["1", 2])
 
 
 def _answers(path, results):

@@ -3,6 +3,9 @@
 import hashlib
 import json
 import os
+import shutil
+import socket
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -310,5 +313,79 @@ class TestDamage:
     def test_a_directory_in_place_of_a_file(self, model):
         (model / "rows.npy").unlink()
         (model / "rows.npy").mkdir()
-        with pytest.raises(StorageError, match=r"rows\.npy cannot be read"):
+        with pytest.raises(StorageError, match="is a directory, not a file"):
             storage.open_arrays(model, kind="toy")
+
+
+class TestOddFiles:
+    """What lies where a file should be must neither be waited for nor be believed."""
+
+    @staticmethod
+    def make_pipe(place):
+        os.mkfifo(place)
+
+    @staticmethod
+    def make_socket(place):
+        with socket.socket(socket.AF_UNIX) as listener:
+            listener.bind(str(place))
+
+    @staticmethod
+    def make_device(place):
+        place.symlink_to("/dev/zero")
+
+    @staticmethod
+    def make_loop(place):
+        place.symlink_to(place.name)
+
+    @pytest.mark.parametrize("name", ["model.json", "rows.npy"])
+    @pytest.mark.parametrize(
+        ("make", "words"),
+        [
+            (make_pipe, "is a pipe, not a file"),
+            (make_socket, "is a socket, not a file"),
+            (make_device, "is a device, not a file"),
+            (lambda place: place.mkdir(), "is a directory, not a file"),
+            (make_loop, "cannot be read: Too many levels of symbolic links"),
+            (lambda place: place.symlink_to("nowhere"), "missing|holds no model"),
+        ],
+        ids=["pipe", "socket", "device", "directory", "loop of links", "link to nothing"],
+    )
+    def test_they_are_refused_at_once(self, model, monkeypatch, name, make, words):
+        (model / name).unlink()
+        monkeypatch.chdir(model)  # a socket's path is short
+        make(Path(name))
+        with pytest.raises(StorageError, match=words):
+            storage.open_arrays(model, kind="toy")
+        with pytest.raises(StorageError, match=words):
+            storage.verify_files(model)
+
+    def test_a_link_to_a_file_is_a_file(self, model):
+        (model / "rows.npy").rename(model / "elsewhere")
+        (model / "rows.npy").symlink_to("elsewhere")
+        storage.verify_files(model)
+
+
+class TestFingerprint:
+    @staticmethod
+    def of(model):
+        return storage.open_arrays(model, kind="toy").fingerprint
+
+    def test_it_stays_while_the_files_stay(self, model):
+        assert self.of(model) == self.of(model)
+
+    @pytest.mark.parametrize("name", sorted(name for name, array in ARRAYS.items() if array.size))
+    def test_every_file_counts_even_with_its_size_and_time_restored(self, model, name):
+        before = self.of(model)
+        place = model / f"{name}.npy"
+        status = place.stat()
+        content = bytearray(place.read_bytes())
+        content[-1] ^= 1
+        place.write_bytes(content)
+        os.utime(place, ns=(status.st_atime_ns, status.st_mtime_ns))
+        assert self.of(model) != before
+
+    def test_a_file_that_was_replaced_by_its_copy_is_another(self, model):
+        before = self.of(model)
+        shutil.copy2(model / "rows.npy", model / "copy")
+        (model / "copy").replace(model / "rows.npy")
+        assert self.of(model) != before

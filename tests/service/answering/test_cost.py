@@ -100,7 +100,7 @@ class TestCalibratedLaw:
 def test_a_calibration_that_cannot_be_used_counts_as_none_and_is_logged(tmp_path, stored):
     write_bundle(tmp_path / "m", index=GreedyIndex.build(np.eye(3)), calibration=stored)
     with capture_logs() as lines:
-        model = Model(Bundle.open(tmp_path / "m"), identity="m")
+        model = Model(Bundle.open(tmp_path / "m"))
     assert model.calibration is None
     assert CostLaw.calibrated(model.calibration) == CostLaw(DEFAULT_A, DEFAULT_B)
     assert [(line["event"], line["version"]) for line in lines] == [("calibration ignored", "m")]

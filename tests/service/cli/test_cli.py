@@ -111,7 +111,8 @@ class TestHelp:
             (["build", "--items", "x.npy", "--output", "a", "--max-budget", "0"], "--max-budget"),
             (["build", "--items", "x.npy", "--output", "a", "--max-budget", "many"], "--max-budget"),
             (["build", "--items", "x.npy", "--output", "a", "--directions", "up"], "'up' is none of axes"),
-            (["build", "--items", "x.npy", "--models", "a", "--version", "../b"], "no name for a version"),
+            (["build", "--items", "x.npy", "--models", "a", "--version", "../b"], "no name of a version"),
+            (["build", "--items", "x.npy", "--models", "a", "--version", "current"], "no name of a version"),
             (["build", "--items", "x.npy", "--output", "a", "--metadata", "owner"], "'owner' is not KEY=VALUE"),
             (["build", "--items", "x.npy", "--users", "y.npy", "--output", "a", "--plot", "b.xls"], "none of .png"),
             (["build", "--items", "x.npy", "--output", "a", "--plot", "b.png"], "needs --users"),
@@ -550,12 +551,12 @@ class TestServe:
         monkeypatch.setenv("BUDGETREC_DEFAULT_BUDGET", "many")
         assert "BUDGETREC_DEFAULT_BUDGET" in fails(2, "serve", "--print-settings")
 
-    def test_a_port_in_use_is_one_line(self, fails):
+    def test_a_port_in_use_is_one_line(self, fails, tmp_path):
         with socket.socket() as taken:
             taken.bind(("127.0.0.1", 0))
             taken.listen()
             port = taken.getsockname()[1]
-            assert f"cannot listen on 127.0.0.1:{port}" in fails(1, "serve", "--port", port)
+            assert f"cannot listen on 127.0.0.1:{port}" in fails(1, "serve", "--port", port, "--models", tmp_path)
 
 
 class TestDemo:

@@ -234,7 +234,8 @@ def test_a_caller_that_leaves_without_reading(lane):
     for _ in range(20):
         with RawConnection(lane.port) as raw:
             raw.send(b"GET /recommend?user_id=u9&budget=64 HTTP/1.1\r\nHost: x\r\n\r\n" * 50)
-    poll(lambda: lane.metric("budgetrec_in_flight") == 0, "the lane to be empty")
+    poll(lambda: lane.metric("budgetrec_connections") <= 2, "the callers to be gone")
+    poll(lambda: lane.metric("budgetrec_in_flight") == 0, "the line to be empty")
     assert lane.metric("budgetrec_queued_products") == 0
     assert lane.get("/recommend?user_id=u9").status_code == 200
     assert not lane.logged("request failed")

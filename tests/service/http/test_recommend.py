@@ -11,8 +11,8 @@ from tests.service.running import in_process
 FIELDS = ["user_id", "items", "budget", "spent", "complete", "degraded", "fallback", "model", "search_us"]
 
 
-def answer_of(model, query, *, budget, top_k=10, exclude=None, route=None):
-    result = model.index.search(query, top_k=top_k, budget=budget, exclude=exclude, route=route)
+def answer_of(model, query, *, budget, top_k=10, exclude=None, hint=None):
+    result = model.index.search(query, top_k, budget, exclude, None, hint)
     items = []
     for position, score in zip(result.ids.tolist(), result.scores, strict=True):
         item = {"item_id": model.item_id(position)}
@@ -38,9 +38,10 @@ def test_the_answer_is_the_librarys(app, model, user, budget, top_k):
     assert response.status_code == 200
     assert response.headers["content-type"] == "application/json"
     body = response.json()
+    assert body.pop("short", None) == ("budget" if budget < top_k else None)
     assert list(body) == FIELDS
-    query, route, seen = model.user_vector(user), model.user_route(user), model.seen_items(user)
-    expected, result = answer_of(model, query, budget=budget, top_k=top_k, exclude=seen, route=route)
+    query, hint, seen = model.user_vector(user), model.user_remembered(user), model.seen_items(user)
+    expected, result = answer_of(model, query, budget=budget, top_k=top_k, exclude=seen, hint=hint)
     same_items(body["items"], expected)
     assert (body["user_id"], body["budget"], body["spent"]) == (f"u{user}", budget, result.spent)
     assert body["complete"] is result.complete is False
@@ -142,7 +143,7 @@ class TestExclusions:
         model = write_model(tmp_path / "m", seen=False, titles=False)
         with in_process(model.path) as app:
             body = app.get("/recommend?user_id=u9&exclude_seen=true&budget=64").json()
-            expected, _ = answer_of(model, model.user_vector(9), budget=64, route=model.user_route(9))
+            expected, _ = answer_of(model, model.user_vector(9), budget=64, hint=model.user_remembered(9))
             same_items(body["items"], expected)
             assert "title" not in body["items"][0]
 
@@ -198,7 +199,7 @@ class TestBudgets:
         between = app.get("/recommend?user_id=u9&target_recall=0.8").json()["budget"]
         assert 64 < between < 256
 
-    def test_a_vector_without_a_route_pays_what_its_own_curve_says(self, tmp_path):
+    def test_a_vector_from_outside_pays_what_its_own_curve_says(self, tmp_path):
         vectors = calibration(0.8)
         with in_process(write_model(tmp_path / "m", calibration={**CALIBRATION, "vectors": vectors}).path) as app:
             assert app.get("/recommend?user_id=u9&target_recall=0.6").json()["budget"] < 64
@@ -212,7 +213,7 @@ class TestBudgets:
     def test_a_recall_no_calibrated_budget_reaches_is_bought_by_all_items(self, app, model):
         assert app.get("/recommend?user_id=u9&target_recall=1").json()["complete"] is True
 
-    def test_the_smallest_wish_wins(self, app):
+    def test_the_smallest_budget_counts(self, app):
         assert app.get("/recommend?user_id=u9&target_recall=0.9&budget=100").json()["budget"] == 100
         body = app.get("/recommend?user_id=u9&target_recall=0.75&budget=500").json()
         assert body["budget"] == 64
@@ -226,14 +227,35 @@ class TestBudgets:
         assert tight.json()["budget"] < 500
         assert tight.json()["degraded"] == {"from": 500, "reason": "deadline"}
 
-    def test_a_generous_deadline_alone_buys_the_most_the_server_gives(self, app, model):
-        body = app.get("/recommend?user_id=u9", headers={"X-Request-Deadline-Ms": "60000"}).json()
-        assert body["complete"] is True
+    @pytest.mark.parametrize(("recall", "budget"), [(0.75, 64), (0.9, 256), (1.0, 512)])
+    def test_a_generous_deadline_alone_stops_where_the_curve_is_flat(self, model, recall, budget):
+        with in_process(model.path, deadline_recall=recall, max_budget=1000) as app:
+            body = app.get("/recommend?user_id=u9", headers={"X-Request-Deadline-Ms": "60000"}).json()
+        assert body["budget"] == body["spent"] == budget
         assert body["degraded"] is None
 
     def test_the_sooner_of_header_and_parameter(self, app):
         response = app.get("/recommend?user_id=u9&deadline_ms=60000", headers={"X-Request-Deadline-Ms": "0.000001"})
-        assert response.json()["budget"] == response.json()["spent"] == 1
+        assert response.json()["fallback"] == "deadline"
+
+    def test_a_deadline_that_has_passed_gets_the_popular_items_for_nothing(self, app, model):
+        response = app.get("/recommend?user_id=u9&budget=64&deadline_ms=0.000001")
+        assert response.status_code == 200
+        body = response.json()
+        assert (body["fallback"], body["budget"], body["spent"], body["complete"]) == ("deadline", 0, 0, False)
+        assert body["degraded"] == {"from": 64, "reason": "deadline"}
+        seen = {model.item_id(position) for position in model.seen_items(9).tolist()}
+        assert len(body["items"]) == 10
+        assert not seen & {item["item_id"] for item in body["items"]}
+        assert app.metric('budgetrec_fallbacks_total{reason="deadline"}') >= 1
+
+    def test_a_short_answer_says_why(self, app, tmp_path):
+        assert app.get("/recommend?user_id=u9&budget=5").json()["short"] == "budget"
+        assert "short" not in app.get("/recommend?user_id=u9&budget=64").json()
+        small = write_model(tmp_path / "m", n_items=30)
+        with in_process(small.path) as few:
+            body = few.get("/recommend?user_id=u9&budget=500&top_k=100&exclude_seen=false").json()
+        assert (body["complete"], body["short"], len(body["items"])) == (True, "catalogue", 30)
 
     @pytest.mark.parametrize("calibration", [None, {"points": [{"budget": 16}]}])
     def test_without_a_calibration_that_can_be_used(self, tmp_path, calibration):
@@ -302,5 +324,5 @@ def test_budgets_and_model(app, model):
     assert set(budgets["cost_law"]) == {"a_us", "b_us"}
     described = app.get("/model").json()
     assert (described["version"], described["n_items"], described["n_users"]) == ("v1", 2000, 200)
-    assert (described["n_dims"], described["directions"]) == (N_DIMS, "learned")
+    assert (described["n_dims"], described["directions"]) == (N_DIMS, "graph")
     assert described["calibrated"] is described["has_seen"] is True

@@ -1,8 +1,8 @@
 """Memory that the supervisor makes and all workers share: their metrics, their agreement on a model, key usage.
 
-It is anonymous (`memfd`) and disappears with the last process, so that a killed service leaves nothing behind and a full
-disk does no harm. With the setting `run_dir` the same bytes are files in that folder, for those who want to look at
-them; their blocks are allocated beforehand, because a write into a hole of a file on a full disk kills the process.
+It is anonymous (`memfd`) and disappears with the last process, so that a killed service leaves nothing behind and a
+full disk does no harm. With the setting `run_dir` the same bytes are files in that folder, for those who want to look
+at them; their blocks are allocated beforehand, because a write into a hole of a file on a full disk kills the process.
 """
 
 from __future__ import annotations

@@ -1,0 +1,183 @@
+"""One connection after the other does what it likes, and the next request is answered as if nothing had happened."""
+
+import json
+
+import pytest
+
+from tests.service.raw import RawConnection
+from tests.service.running import poll, server
+
+ASK = b"GET /recommend?user_id=%b&budget=16 HTTP/1.1\r\nHost: x\r\n"
+LIVE = b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n"
+
+
+@pytest.fixture(scope="module")
+def running(model, tmp_path_factory):
+    log = tmp_path_factory.mktemp("connection") / "log"
+    limits = {
+        "receive_seconds": 1,
+        "send_seconds": 1,
+        "max_connections": 60,
+        "header_limit": 16384,
+        "body_limit": 65536,
+    }
+    with server(model.path, log, **limits) as service:
+        yield service
+
+
+def post(body, *, head=b""):
+    return (
+        b"POST /recommend HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+        b"Content-Length: %d\r\n%b\r\n%b" % (len(body), head, body)
+    )
+
+
+def test_pipelined_requests_keep_their_ids(running):
+    with RawConnection(running.port) as raw:
+        sent = b""
+        for number in range(30):
+            kind = (
+                ASK % b"u9",
+                LIVE.removesuffix(b"\r\n"),
+                post(b'{"user_id": "u9"}').partition(b"\r\n\r\n")[0] + b"\r\n",
+            )
+            body = b'{"user_id": "u9"}' if number % 3 == 2 else b""
+            sent += kind[number % 3] + b"X-Request-ID: id-%d\r\n\r\n%b" % (number, body)
+        raw.send(sent)
+        for number in range(30):
+            status, headers, _ = raw.answer()
+            assert (status, headers["x-request-id"]) == (200, f"id-{number}")
+
+
+@pytest.mark.parametrize("cut", [10, 60, 120, -30, -5, -1])
+def test_a_post_in_two_pieces(running, cut):
+    request = post(json.dumps({"user_id": "u9", "exclude": ["x" * 30_000]}).encode())
+    with RawConnection(running.port) as raw:
+        raw.send(request[:cut])
+        poll(lambda: running.get("/health/live").status_code == 200, "a turn of the loop")
+        raw.send(request[cut:])
+        assert raw.answer()[0] == 200
+        raw.send(LIVE)
+        assert raw.answer()[0] == 200
+
+
+def test_garbage_behind_a_request_does_not_eat_its_answer(running):
+    for first in (ASK % b"u9" + b"\r\n", LIVE, post(b'{"user_id": "u9"}')):
+        with RawConnection(running.port) as raw:
+            raw.send(first + b"\x00garbage\r\n\r\n")
+            assert raw.answer()[0] == 200
+            status, headers, body = raw.answer()
+            assert (status, headers["connection"]) == (400, "close")
+            assert json.loads(body)["error"]["code"] == "bad_request"
+            assert raw.at_end()
+
+
+def test_an_offer_to_upgrade_is_passed_over(running):
+    offer = b"Connection: Upgrade, HTTP2-Settings\r\nUpgrade: h2c\r\nHTTP2-Settings: AAMAAABkAAQAoAAAAAIAAAAA\r\n\r\n"
+    with RawConnection(running.port) as raw:
+        raw.send(ASK % b"u9" + offer + LIVE + ASK % b"u10" + b"\r\n")
+        assert b'"user_id":"u9"' in raw.answer()[2]
+        assert raw.answer()[2] == b'{"status":"live"}'
+        assert b'"user_id":"u10"' in raw.answer()[2]
+
+
+@pytest.mark.parametrize("lane", [True, False])
+def test_a_raw_hash_means_the_same_on_both_ways(model, tmp_path, lane):
+    with server(model.path, tmp_path / "log", lane=lane) as service, RawConnection(service.port) as raw:
+        raw.send(b"GET /recommend?user_id=u9&budget=16#x HTTP/1.1\r\nHost: x\r\n\r\n")
+        status, _, body = raw.answer()
+        assert status == 200
+        assert json.loads(body)["user_id"] == "u9"
+
+
+def test_a_chunked_body(running):
+    with RawConnection(running.port) as raw:
+        raw.send(
+            b"POST /recommend HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            b"Transfer-Encoding: chunked\r\n\r\n"
+        )
+        for part in (b'{"user_id"', b': "u9"}'):
+            raw.send(b"%x\r\n%b\r\n" % (len(part), part))
+        raw.send(b"0\r\n\r\n")
+        status, headers, _ = raw.answer()
+        assert (status, headers["connection"]) == (200, "close")
+        assert raw.at_end()
+
+
+def test_trailers_without_end_are_cut_off(running):
+    with RawConnection(running.port) as raw:
+        raw.send(b"POST /recommend HTTP/1.1\r\nHost: x\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n")
+        sent = 0
+        try:
+            while sent < 64 << 20:
+                raw.send(b"X-Trailer: %b\r\n" % (b"y" * 60_000))
+                sent += 60_000
+        except (BrokenPipeError, ConnectionResetError):
+            pass
+        assert sent < 8 << 20
+    assert running.get("/health/live").status_code == 200
+
+
+@pytest.mark.parametrize("begun", [b"GET /recommend?us", ASK % b"u9", post(b"x" * 100)[:-50], b"G"])
+def test_a_request_that_does_not_come_is_told_so(running, begun):
+    with RawConnection(running.port) as raw:
+        raw.send(begun)
+        status, _, body = raw.answer()
+        assert status == 408
+        assert json.loads(body)["error"]["code"] == "slow_request"
+        assert raw.at_end()
+
+
+def test_a_caller_that_never_reads_is_cut_off(running):
+    before = running.metric('budgetrec_connections_closed_total{reason="slow_reader"}')
+    with RawConnection(running.port) as raw:
+        raw.stop_reading()
+        asked = (b"GET /recommend?user_id=u9&budget=512&top_k=500 HTTP/1.1\r\nHost: x\r\n\r\n") * 2000
+        raw.send_what_is_taken(asked)
+        poll(
+            lambda: running.metric('budgetrec_connections_closed_total{reason="slow_reader"}') == before + 1,
+            "the caller to be cut off",
+        )
+    assert running.get("/recommend?user_id=u9").status_code == 200
+
+
+def test_idle_connections_make_room_for_new_ones(running):
+    idle = [RawConnection(running.port) for _ in range(80)]
+    try:
+        with RawConnection(running.port) as raw:
+            raw.send(LIVE)
+            assert raw.answer()[0] == 200
+        assert running.metric("budgetrec_connections") <= 61
+        assert running.metric('budgetrec_connections_closed_total{reason="connections"}') >= 15
+    finally:
+        for raw in idle:
+            raw.close()
+
+
+def test_half_closed_connections_get_their_answer(running):
+    for request in (ASK % b"u9" + b"\r\n", LIVE, post(b'{"user_id": "u9"}')):
+        with RawConnection(running.port) as raw:
+            raw.send(request)
+            raw.end_sending()
+            assert raw.answer()[0] == 200
+            assert raw.at_end()
+
+
+def test_garbage_is_logged_once_a_second_at_most(running):
+    for _ in range(50):
+        with RawConnection(running.port) as raw:
+            raw.send(b"\x16\x03\x01 this is TLS\r\n\r\n")
+            assert raw.answer()[0] == 400
+    assert 1 <= len(running.logged("not a request")) <= 25
+    assert running.metric('budgetrec_failed_total{reason="bad_request"}') >= 50
+
+
+def test_head_too_large_in_one_piece_and_in_many(running):
+    for pieces in (1, 40):
+        with RawConnection(running.port) as raw:
+            raw.send(b"GET /recommend?user_id=u9 HTTP/1.1\r\nHost: x\r\n")
+            for number in range(pieces):
+                raw.send_what_is_taken(b"X-Filler-%d: %b\r\n" % (number, b"x" * (40_000 // pieces)))
+            status, _, body = raw.answer()
+            assert status == 431
+            assert json.loads(body)["error"]["code"] == "headers_too_large"
