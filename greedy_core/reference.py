@@ -229,7 +229,7 @@ def screen_sum(
     reads: int = 16,
     depth: int | None = None,
 ) -> list[int]:
-    """Past the paper: C(w) by the sum of the gains w_t h_jt >= tau, in rounds of 64, 256, 1024, ... candidates.
+    """Past the paper: C(w) by the sum of the gains w_t h_jt >= tau, in rounds of 32, 64, 128, ... candidates.
 
     Round r lowers tau, by quarters of an octave, while no more than reads * B_r entries in favour lie above it; entries
     against are read as far, or until they are as many. An item comes into sight with its first entry in favour; of
@@ -250,7 +250,7 @@ def screen_sum(
         positive, negative = np.array(favour), np.array(against)
         level_of_positive, level_of_negative = level_of(positive, top) + shifts, level_of(negative, top) + shifts
         positive, negative = (positive * scale).astype(np.int64), (negative * scale).astype(np.int64)
-        m, m_negative, goal = 0, -1, 64
+        m, m_negative, goal = 0, -1, 32
         while len(candidates) < budget:
             while m + 1 < LEVELS and (level_of_positive <= m + 1).sum() <= reads * goal:
                 m += 1
@@ -266,7 +266,7 @@ def screen_sum(
             candidates += order[: (budget if everything else min(goal, budget)) - len(candidates)]
             if everything:
                 break
-            goal *= 4
+            goal *= 2
     return screen_improved(H, w, budget, excluded, depth=depth, before=candidates)
 
 

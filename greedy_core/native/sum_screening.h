@@ -18,10 +18,10 @@
 
 namespace greedy {
 
-// The first round chooses up to 64 candidates, every further one four times as many: a small budget reads few entries, and
-// most candidates of a large one are chosen after many entries have been read.
-constexpr std::int64_t kFirstRound = 64;
-constexpr std::int64_t kRoundGrowth = 4;
+// The first round chooses up to 32 candidates, every further one up to twice as many in all: a budget reads no more than what one of
+// twice its size would. Smaller steps would follow the budget closer, but every round looks at all items in sight again.
+constexpr std::int64_t kFirstRound = 32;
+constexpr std::int64_t kRoundGrowth = 2;
 
 // Clears the sums however the screening ends.
 struct SumsInUse {
