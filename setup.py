@@ -39,8 +39,9 @@ class SideBySide(build_ext):
 
         def compile_together(sources: list[str], *, extra_postargs: list[str], **options: object) -> list[str]:
             def compile_one(source: str) -> list[str]:
-                # What Cython writes only passes on calls: no faster at -O3, and twice as long to compile.
-                level = [] if "native" in Path(source).parts else ["-O1"]
+                # What Cython writes only passes on calls: no faster at -O3, and twice as long to compile. The module
+                # for building has the loops in it.
+                level = [] if "native" in Path(source).parts or "_graph" in source else ["-O1"]
                 return compile_in_turn([source], extra_postargs=[*extra_postargs, *level], **options)
 
             with ThreadPoolExecutor(len(sources)) as pool:
@@ -53,21 +54,26 @@ class SideBySide(build_ext):
             self.compiler.compile = compile_in_turn
 
 
+def extension(name: str, sources: list[Path]) -> Extension:
+    """Return greedy_core.<name> with the native sources it needs."""
+    return Extension(
+        f"greedy_core.{name}",
+        sources=[f"greedy_core/{name}.pyx", *sorted(map(str, sources))],
+        depends=sorted(map(str, NATIVE.glob("*.h"))),
+        include_dirs=[str(NATIVE), np.get_include()],
+        language="c++",
+        define_macros=macros,
+        extra_compile_args=compile_args,
+        extra_link_args=link_args,
+    )
+
+
+NATIVE = Path("greedy_core/native")
+
 setup(
     cmdclass={"build_ext": SideBySide},
     ext_modules=cythonize(
-        [
-            Extension(
-                "greedy_core._kernel",
-                sources=["greedy_core/_kernel.pyx", *sorted(map(str, Path("greedy_core/native").glob("*.cpp")))],
-                depends=sorted(map(str, Path("greedy_core/native").glob("*.h"))),
-                include_dirs=["greedy_core/native", np.get_include()],
-                language="c++",
-                define_macros=macros,
-                extra_compile_args=compile_args,
-                extra_link_args=link_args,
-            )
-        ],
+        [extension("_kernel", [*NATIVE.glob("*.cpp")]), extension("_graph", [NATIVE / "inner_product.cpp"])],
         compiler_directives={
             "language_level": 3,
             "boundscheck": checked,

@@ -1,13 +1,15 @@
 """Budgeted maximum inner product search: the best items that a given number of inner products can find.
 
-    items (n, d) ──► directions ──► lists: the items sorted along each direction, cut to max_budget + 1
-                                      │
-    query ──► weights per direction ──► screening: C(w), at most `budget` candidates ──► ranking ──► SearchResult
-              (of a known user: stored)  (no inner product)                               (one each)     ids, scores,
-                                                                                                         spent, complete
+    items (n, d) ─┬► directions ──► lists: the items sorted along each direction, cut to max_budget + 1
+                  └► graph: which items lead to which, and rows at two bits a coordinate
+                         │
+    query ──► screening: C(w), at most `budget` candidates ──► ranking ──► SearchResult
+              (by lists: no product; by a walk over the         (one each)     ids, scores, spent, complete
+              graph: 1/16 for each item met)
+    a known user's best items are stored, and ranked first
 
     from greedy_core import GreedyIndex
-    index = GreedyIndex.build(items, queries=users, directions="learned")
+    index = GreedyIndex.build(items, queries=users, directions="auto")
     result = index.search(query, top_k=10, budget=256)
 
 Imports point downwards:
@@ -15,7 +17,7 @@ Imports point downwards:
     build.py               the recipe: vectors -> index -> calibration -> bundle
     bundle/                the model on disk: manifest, storage, ids, texts, versions
     index.py exact.py      GreedyIndex and ExactIndex, on kernel_index.py
-    fit/                   what is learned at build: directions, centres, lists, choice, calibration
+    fit/                   what is learned at build: directions, lists, graph, remembered items, choice, calibration
     formats/ embeddings.py reading files; the gate that every vector passes
     _kernel.pyx native/    the compiled search
 

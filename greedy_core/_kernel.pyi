@@ -13,6 +13,7 @@ class Variant(IntEnum):
     improved_heap = ...
     original_tree = ...
     sum = ...
+    walk = ...
 
 def instruction_sets() -> dict[str, bool]: ...
 def instruction_set() -> str: ...
@@ -43,13 +44,18 @@ class Kernel:
         list_ids: npt.NDArray[np.int32] | None,
         list_values: npt.NDArray[np.float32] | None,
         axes: npt.NDArray[np.float32] | None,
-        centre_ids: npt.NDArray[np.int32] | None,
-        centre_values: npt.NDArray[np.float32] | None,
         max_budget: int,
         reads: int,
-        decomposed_reads: int,
+    ) -> None: ...
+    def walk_on(
+        self,
+        neighbours: npt.NDArray[np.int32],
+        entries: npt.NDArray[np.int32],
+        codes: npt.NDArray[np.uint8],
+        longest: float,
     ) -> None: ...
     def first_bad_list(self) -> int: ...
+    def first_bad_item(self) -> int: ...
     def search(
         self,
         query: npt.ArrayLike,
@@ -57,7 +63,7 @@ class Kernel:
         budget: int,
         exclude: npt.ArrayLike | None,
         variant: Variant,
-        decomposition: npt.NDArray[np.float32] | None,
+        remembered: npt.NDArray[np.int32] | None,
     ) -> SearchResult: ...
     def screen(
         self,
@@ -66,7 +72,7 @@ class Kernel:
         exclude: npt.ArrayLike | None,
         variant: Variant,
         ordered: bool,
-        decomposition: npt.NDArray[np.float32] | None,
+        remembered: npt.NDArray[np.int32] | None,
     ) -> npt.NDArray[np.int32]: ...
     def search_batch(
         self,
@@ -76,5 +82,5 @@ class Kernel:
         exclude: Any,
         variant: Variant,
         threads: int,
-        decompositions: Any,
+        remembered: Any,
     ) -> list[SearchResult]: ...

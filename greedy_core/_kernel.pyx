@@ -2,7 +2,7 @@
 """The way into native/: arrays become pointers, requests run without the GIL. There is no algorithm here."""
 
 from cpython.unicode cimport PyUnicode_AsUTF8AndSize
-from libc.stdint cimport int32_t, int64_t, uint64_t
+from libc.stdint cimport int32_t, int64_t, uint8_t, uint64_t
 from libcpp cimport bool as cbool
 from libcpp.vector cimport vector
 
@@ -31,12 +31,19 @@ cdef extern from "direction_lists.h" namespace "greedy" nogil:
         int64_t n_lists
         int64_t depth
 
-cdef extern from "followed_lists.h" namespace "greedy" nogil:
-    cppclass Decomposition:
-        const float* weights
-        int64_t n_axes
-        const float* centres
-        int64_t n_centres
+cdef extern from "code_table.h" namespace "greedy" nogil:
+    cppclass CodeTable:
+        const uint8_t* rows
+        int64_t width
+
+cdef extern from "greedy_walk.h" namespace "greedy" nogil:
+    cppclass ItemGraph:
+        const int32_t* neighbours
+        int64_t degree
+        const int32_t* entries
+        int64_t n_entries
+        CodeTable codes
+        float longest
 
 cdef extern from "query_scratch.h" namespace "greedy" nogil:
     cppclass TopK:
@@ -52,11 +59,12 @@ cdef extern from "greedy_search.h" namespace "greedy" nogil:
         improved_heap
         original_tree
         sum
+        walk
     cpdef enum class Status "greedy::Status":
         ok
         query_not_usable
         budget_out_of_reach
-        decomposition_not_usable
+        nothing_to_walk_on
     cppclass IndexView:
         const float* rows
         int64_t n_items
@@ -66,12 +74,12 @@ cdef extern from "greedy_search.h" namespace "greedy" nogil:
         const float* axes
         int64_t n_axes
         DirectionLists lists
-        DirectionLists centre_lists
         int64_t reads
-        int64_t decomposed_reads
+        ItemGraph graph
     cppclass Request:
         const float* query
-        Decomposition decomposition
+        const int32_t* remembered
+        int64_t n_remembered
         int64_t top_k
         int64_t budget
         const int32_t* exclude
@@ -93,6 +101,8 @@ cdef extern from "batch_search.h" namespace "greedy" nogil:
 
 cdef extern from "entry_points.h" namespace "greedy::entry" nogil:
     void prepare(IndexView& index) except +
+    void prepare(ItemGraph& graph, int64_t n_dims) except +
+    int64_t first_bad_item(const ItemGraph& graph, int64_t n_items)
     int64_t first_bad_list(const DirectionLists& lists, int64_t n_items)
     void build_list(const float* column, int64_t n_items, float sign, int64_t depth, int32_t* ids,
                     float* values) except +
@@ -329,19 +339,19 @@ cdef class Kernel:
     """One index as the native code sees it. Immutable; any number of threads may search it at once.
 
     rows (n_items, stride) float32, padded; lists (n_lists, depth) or None for an exact scan; axes (n_axes, stride)
-    float32, padded, or None where the axes are the coordinates; centre_ids and centre_values (n_centres, centre_depth)
-    or None. The arrays are kept alive, not copied; their ids are validated by `first_bad_list`, which the caller must
-    ask before the first search.
+    float32, padded, or None where the axes are the coordinates. `walk_on` adds a graph. The arrays are kept alive, not
+    copied; their ids are validated by `first_bad_list` and `first_bad_item`, which the caller must ask before the first
+    search.
     """
 
     cdef IndexView view
     cdef tuple arrays
+    cdef tuple graph_arrays
 
     def __init__(self, const float[:, ::1] rows, int64_t n_dims, const int32_t[:, ::1] list_ids,
-                 const float[:, ::1] list_values, const float[:, ::1] axes, const int32_t[:, ::1] centre_ids,
-                 const float[:, ::1] centre_values, int64_t max_budget, int64_t reads, int64_t decomposed_reads):
+                 const float[:, ::1] list_values, const float[:, ::1] axes, int64_t max_budget, int64_t reads):
         assert 0 < n_dims <= rows.shape[1] and rows.shape[1] % 16 == 0 and rows.shape[0] > 0
-        self.arrays = (rows, list_ids, list_values, axes, centre_ids, centre_values)
+        self.arrays = (rows, list_ids, list_values, axes)
         self.view.rows = &rows[0, 0]
         self.view.n_items = rows.shape[0]
         self.view.n_dims = n_dims
@@ -354,30 +364,43 @@ cdef class Kernel:
             assert axes.shape[1] == rows.shape[1]
             self.view.axes = &axes[0, 0]
             self.view.n_axes = axes.shape[0]
-        assert list_ids.shape[0] == 2 * self.view.n_axes
-        self.view.lists = self.lists_of(list_ids, list_values)
-        if centre_ids is not None:
-            self.view.centre_lists = self.lists_of(centre_ids, centre_values)
+        assert list_ids.shape[0] == list_values.shape[0] == 2 * self.view.n_axes
+        assert 0 < list_ids.shape[1] == list_values.shape[1] <= self.view.n_items
+        self.view.lists.ids = &list_ids[0, 0]
+        self.view.lists.values = &list_values[0, 0]
+        self.view.lists.n_lists = list_ids.shape[0]
+        self.view.lists.depth = list_ids.shape[1]
         self.view.reads = reads
-        self.view.decomposed_reads = decomposed_reads
         prepare(self.view)
 
-    cdef DirectionLists lists_of(self, const int32_t[:, ::1] ids, const float[:, ::1] values):
-        cdef DirectionLists lists
-        assert 0 < ids.shape[0] == values.shape[0] and 0 < ids.shape[1] == values.shape[1] <= self.view.n_items
-        lists.ids = &ids[0, 0]
-        lists.values = &values[0, 0]
-        lists.n_lists = ids.shape[0]
-        lists.depth = ids.shape[1]
-        return lists
+    def walk_on(self, const int32_t[:, ::1] neighbours, const int32_t[::1] entries, const uint8_t[:, ::1] codes,
+                float longest):
+        """Add a graph: neighbours (n_items, degree), -1 from where a row ends, entries, and codes (n_items, stride)."""
+        assert neighbours.shape[0] == codes.shape[0] == self.view.n_items and neighbours.shape[1] > 0
+        assert entries.shape[0] > 0
+        self.graph_arrays = (neighbours, entries, codes)
+        self.view.graph.neighbours = &neighbours[0, 0]
+        self.view.graph.degree = neighbours.shape[1]
+        self.view.graph.entries = &entries[0]
+        self.view.graph.n_entries = entries.shape[0]
+        self.view.graph.codes.rows = &codes[0, 0]
+        self.view.graph.longest = longest
+        prepare(self.view.graph, self.view.n_dims)
+        assert codes.shape[1] == self.view.graph.codes.width + 4
 
     def first_bad_list(self):
-        """The number of the first list that is out of order or names no item, or -1. Centres follow the axes."""
-        cdef int64_t bad, bad_centre
+        """The number of the first list that is out of order or names no item, or -1."""
+        cdef int64_t bad
         with nogil:
             bad = first_bad_list(self.view.lists, self.view.n_items)
-            bad_centre = first_bad_list(self.view.centre_lists, self.view.n_items)
-        return bad if bad >= 0 or bad_centre < 0 else self.view.lists.n_lists + bad_centre
+        return bad
+
+    def first_bad_item(self):
+        """The first item with a neighbour that is no item, n_items for a wrong entry, or -1."""
+        cdef int64_t bad
+        with nogil:
+            bad = first_bad_item(self.view.graph, self.view.n_items)
+        return bad
 
     cdef cnp.ndarray vector_of(self, query):
         """The query as a float32 vector; one that already is costs a few comparisons."""
@@ -397,41 +420,32 @@ cdef class Kernel:
                 return as_positions(exclude, self.view.n_items)
         return exclude
 
-    cdef cnp.ndarray decomposition_of(self, decomposition, Variant variant):
-        """The decomposition as a float32 vector of a length that this index can have made."""
-        cdef cnp.npy_intp spare
-        if not is_plain(decomposition, cnp.NPY_FLOAT32):
+    cdef cnp.ndarray remembered_of(self, remembered):
+        """The positions as an int32 vector, each of an item or negative."""
+        cdef const int32_t* ids
+        cdef cnp.npy_intp i
+        if not is_plain(remembered, cnp.NPY_INT32):
             raise InvalidQueryError(
-                "a decomposition is a row of what GreedyIndex.decompose returns, and this is something else."
+                "what a query remembers is a row of what GreedyIndex.remember returns, and this is something else."
             )
-        spare = cnp.PyArray_DIM(decomposition, 0) - self.view.n_axes
-        if self.view.lists.n_lists == 0 or spare < 0 or spare % 2 or spare // 2 > self.view.centre_lists.n_lists:
-            raise InvalidQueryError(
-                f"a decomposition of length {cnp.PyArray_DIM(decomposition, 0)} is not of this index, which has "
-                f"{self.view.n_axes} axes and {self.view.centre_lists.n_lists} centres; ask it for its own with "
-                "GreedyIndex.decompose."
-            )
-        if variant != Variant.sum:
-            raise InvalidQueryError("a decomposition is for screening by sums; leave it out, or the variant.")
-        return decomposition
+        ids = <const int32_t*> cnp.PyArray_DATA(remembered)
+        for i in range(cnp.PyArray_DIM(remembered, 0)):
+            if ids[i] >= self.view.n_items:
+                raise InvalidQueryError(
+                    f"the query remembers item {ids[i]}, but this index has {self.view.n_items} items; ask it for its "
+                    "own with GreedyIndex.remember."
+                )
+        return remembered
 
     cdef int fill(self, Request* request, const float* query, top_k, budget, cnp.ndarray exclude, Variant variant,
-                  cnp.ndarray decomposition) except -1:
+                  cnp.ndarray remembered) except -1:
         """Make a request of checked arguments. The caller keeps the arrays alive."""
-        cdef const float* weights
-        cdef int64_t n_centres
         request.query = query
-        request.decomposition.weights = NULL
-        request.decomposition.centres = NULL
-        request.decomposition.n_axes = 0
-        request.decomposition.n_centres = 0
-        if decomposition is not None:
-            weights = <const float*> cnp.PyArray_DATA(decomposition)
-            n_centres = (cnp.PyArray_DIM(decomposition, 0) - self.view.n_axes) // 2
-            request.decomposition.weights = weights
-            request.decomposition.n_axes = self.view.n_axes
-            request.decomposition.n_centres = n_centres
-            request.decomposition.centres = weights + self.view.n_axes + n_centres
+        request.remembered = NULL
+        request.n_remembered = 0
+        if remembered is not None:
+            request.remembered = <const int32_t*> cnp.PyArray_DATA(remembered)
+            request.n_remembered = cnp.PyArray_DIM(remembered, 0)
         request.top_k = positive(top_k, "top_k", InvalidQueryError)
         request.budget = positive(budget, "the budget", InvalidBudgetError)
         request.variant = variant
@@ -450,10 +464,9 @@ cdef class Kernel:
                 "the query has a value that is not finite or is above 1e15, which could overflow an inner product; "
                 "repair it."
             )
-        if outcome.status == Status.decomposition_not_usable:
+        if outcome.status == Status.nothing_to_walk_on:
             raise InvalidQueryError(
-                "the decomposition has a weight that is not finite or names a centre that is not one of "
-                f"{self.view.centre_lists.n_lists}; ask this index for its own with GreedyIndex.decompose."
+                "this index has no graph to walk on; leave out the variant, or build with directions=\"graph\"."
             )
         if self.view.lists.n_lists == 0:
             raise InvalidBudgetError(
@@ -465,7 +478,7 @@ cdef class Kernel:
             f"{self.view.n_items} products of an exact scan; lower it, or build the index with a larger max_budget."
         )
 
-    def search(self, query, top_k, budget, exclude, Variant variant, decomposition):
+    def search(self, query, top_k, budget, exclude, Variant variant, remembered):
         """One search."""
         cdef Request request
         cdef Outcome outcome
@@ -473,8 +486,8 @@ cdef class Kernel:
         cdef cnp.npy_intp n
         cdef cnp.ndarray w = self.vector_of(query)
         cdef cnp.ndarray excluded = None if exclude is None else self.positions_of(exclude)
-        cdef cnp.ndarray followed = None if decomposition is None else self.decomposition_of(decomposition, variant)
-        self.fill(&request, <const float*> cnp.PyArray_DATA(w), top_k, budget, excluded, variant, followed)
+        cdef cnp.ndarray known = None if remembered is None else self.remembered_of(remembered)
+        self.fill(&request, <const float*> cnp.PyArray_DATA(w), top_k, budget, excluded, variant, known)
         with nogil:
             outcome = search(scratch[0], self.view, request)
         self.check(outcome, request.budget)
@@ -484,7 +497,7 @@ cdef class Kernel:
         copy_results(scratch[0], <int32_t*> cnp.PyArray_DATA(ids), <float*> cnp.PyArray_DATA(scores))
         return SearchResult(ids, scores, outcome.spent, outcome.complete, outcome.entries_read)
 
-    def screen(self, query, budget, exclude, Variant variant, cbool ordered, decomposition):
+    def screen(self, query, budget, exclude, Variant variant, cbool ordered, remembered):
         """The candidates, in the greedy order if asked."""
         cdef Request request
         cdef Outcome outcome
@@ -492,8 +505,8 @@ cdef class Kernel:
         cdef cnp.npy_intp n, i
         cdef cnp.ndarray w = self.vector_of(query)
         cdef cnp.ndarray excluded = None if exclude is None else self.positions_of(exclude)
-        cdef cnp.ndarray followed = None if decomposition is None else self.decomposition_of(decomposition, variant)
-        self.fill(&request, <const float*> cnp.PyArray_DATA(w), 1, budget, excluded, variant, followed)
+        cdef cnp.ndarray known = None if remembered is None else self.remembered_of(remembered)
+        self.fill(&request, <const float*> cnp.PyArray_DATA(w), 1, budget, excluded, variant, known)
         with nogil:
             outcome = screen(scratch[0], self.view, request, ordered)
         self.check(outcome, request.budget)
@@ -504,7 +517,7 @@ cdef class Kernel:
             out[i] = scratch.candidates[i]
         return ids
 
-    def search_batch(self, queries, top_k, budget, exclude, Variant variant, int64_t threads, decompositions):
+    def search_batch(self, queries, top_k, budget, exclude, Variant variant, int64_t threads, remembered):
         """One search per row of queries. budget: one for all, or one each; the others: None, or one each."""
         cdef const float[:, ::1] rows = as_queries(queries, self.view.n_dims)
         cdef int64_t n = rows.shape[0]
@@ -518,12 +531,12 @@ cdef class Kernel:
         shape[1] = min(positive(top_k, "top_k", InvalidQueryError), self.view.n_items)
         budgets = one_each(budget, n, "budgets") if hasattr(budget, "__len__") else [budget] * n
         excluded = [None if ids is None else self.positions_of(ids) for ids in one_each(exclude, n, "exclude lists")]
-        followed = [
-            None if row is None else self.decomposition_of(row, variant)
-            for row in one_each(decompositions, n, "decompositions")
+        known = [
+            None if ids is None else self.remembered_of(ids)
+            for ids in one_each(remembered, n, "lists of remembered items")
         ]
         for i in range(n):
-            self.fill(&requests[i], &rows[i, 0], top_k, budgets[i], excluded[i], variant, followed[i])
+            self.fill(&requests[i], &rows[i, 0], top_k, budgets[i], excluded[i], variant, known[i])
         cdef cnp.ndarray ids = cnp.PyArray_EMPTY(2, shape, cnp.NPY_INT32, 0)
         cdef cnp.ndarray scores = cnp.PyArray_EMPTY(2, shape, cnp.NPY_FLOAT32, 0)
         output.ids = <int32_t*> cnp.PyArray_DATA(ids)

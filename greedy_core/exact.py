@@ -27,7 +27,7 @@ class ExactIndex(KernelIndex):
 
     def __init__(self, rows: Float32Array, n_dims: int) -> None:
         """Use `build` or `load`."""
-        super().__init__(Kernel(rows, n_dims, None, None, None, None, None, 0, 0, 0), rows, n_dims, "threshold")
+        super().__init__(Kernel(rows, n_dims, None, None, None, 0, 0), rows, n_dims, "threshold")
 
     @classmethod
     def build(cls, items: npt.ArrayLike) -> Self:

@@ -1,28 +1,23 @@
-"""GreedyIndex: sorted lists per direction, greedy screening, exact ranking."""
+"""GreedyIndex: sorted lists per direction, perhaps a graph, greedy screening, exact ranking."""
 
 from __future__ import annotations
 
 import os
 from functools import partial
-from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self
+from typing import TYPE_CHECKING, Any, ClassVar, Self
 
 import numpy as np
 
+from greedy_core._graph import code_stride
 from greedy_core._kernel import Kernel
 from greedy_core.embeddings import UserVectors, as_embeddings, own_rows, pad_rows, same_dims
 from greedy_core.errors import CorruptModelError, InvalidBudgetError, InvalidEmbeddingsError
-from greedy_core.fit.centres import fit_centres
-from greedy_core.fit.checking import (
-    check_axis_lists,
-    check_centre_lists,
-    check_decompositions,
-    check_unit,
-    check_vectors,
-)
+from greedy_core.fit.checking import check_axis_lists, check_codes, check_unit, check_vectors
 from greedy_core.fit.choice import choose
-from greedy_core.fit.decomposition import decompose, decomposition_length
 from greedy_core.fit.directions import KINDS, Axes
-from greedy_core.fit.sorting import Lists, sort_along_axes, sort_along_centres
+from greedy_core.fit.graph import ItemGraph, fit_graph
+from greedy_core.fit.remembered import REMEMBERED, find_best, find_remembered
+from greedy_core.fit.sorting import Lists, sort_along_axes
 from greedy_core.fit.trial import hold_out
 from greedy_core.kernel_index import KernelIndex, rows_from, stored_array
 from greedy_core.screening import Screening, is_count
@@ -35,22 +30,12 @@ if TYPE_CHECKING:
     from greedy_core.embeddings import Float32Array
     from greedy_core.fit.directions import FixedKind, Kind
 
-# For the same memory, many centres with short lists find more than few with long ones.
-_CENTRE_DEPTH = 1024
-# A query that is decomposed into centres is known better than by the axes alone, so fewer entries are read for it.
-_SCREENINGS = {"sparse": Screening("sum", 16, 16), "learned": Screening("sum", 16, 4)}
+_SCREENINGS = {"sparse": Screening("sum", 16), "graph": Screening("walk")}
 
 
 def list_depth(n_items: int, max_budget: int) -> int:
     """Return the length of the lists: by the paper's rule no search reads further than entry `max_budget`."""
     return min(n_items, max_budget + 1)
-
-
-class Centres(NamedTuple):
-    """Directions beside the axes, as unit rows (n_centres, n_dims), and a list along each."""
-
-    vectors: Float32Array
-    lists: Lists
 
 
 class GreedyIndex(KernelIndex):
@@ -70,23 +55,24 @@ class GreedyIndex(KernelIndex):
         n_dims: int,
         lists: Lists,
         axes: Float32Array | None,
-        centres: Centres | None,
+        graph: ItemGraph | None,
         *,
         directions: str,
         max_budget: int,
         screening: Screening,
     ) -> None:
         """Use `build` or `load`."""
-        centre_ids, centre_values = (None, None) if centres is None else centres.lists
-        reads = (screening.reads, screening.decomposed_reads)
-        kernel = Kernel(rows, n_dims, *lists, axes, centre_ids, centre_values, max_budget, *reads)
+        kernel = Kernel(rows, n_dims, *lists, axes, max_budget, screening.reads)
+        if graph is not None:
+            kernel.walk_on(*graph)
         super().__init__(kernel, rows, n_dims, screening.variant)
         self._lists = lists
         self._axes = axes
-        self._centres = centres
+        self._graph = graph
         self._directions = directions
         self._max_budget = max_budget
         self._screening = screening
+        self._graph_checksum: object = None if graph is None else graph.checksum
 
     @property
     def max_budget(self) -> int:
@@ -99,9 +85,9 @@ class GreedyIndex(KernelIndex):
         return self._directions
 
     @property
-    def n_centres(self) -> int:
-        """How many centres there are beside the axes."""
-        return 0 if self._centres is None else len(self._centres.vectors)
+    def has_graph(self) -> bool:
+        """Whether there is a graph to walk on."""
+        return self._graph is not None
 
     @property
     def screening(self) -> Screening:
@@ -110,45 +96,31 @@ class GreedyIndex(KernelIndex):
 
     def screened_by(self, screening: Screening) -> Self:
         """Return the same index, sharing all arrays, with another way of screening for its own."""
-        return self._sharing(self._centres, self._directions, screening)
+        return self._sharing(self._graph, self._directions, screening)
 
-    def without_centres(self) -> Self:
-        """Return the index of the axes alone, sharing all arrays."""
-        return self._sharing(None, "sparse", self._screening.without_decomposition)
-
-    def _sharing(self, centres: Centres | None, directions: str, screening: Screening) -> Self:
+    def _sharing(self, graph: ItemGraph | None, directions: str, screening: Screening) -> Self:
         return type(self)(
             self._rows,
             self._n_dims,
             self._lists,
             self._axes,
-            centres,
+            graph,
             directions=directions,
             max_budget=self._max_budget,
             screening=screening,
         )
 
-    @property
-    def uses_decompositions(self) -> bool:
-        """Whether its own way of screening can follow decompositions."""
-        return self._screening.variant == "sum"
+    def remember(
+        self, queries: npt.ArrayLike | UserVectors, count: int = REMEMBERED, *, progress: bool = False
+    ) -> npt.NDArray[np.int32]:
+        """Return the best items of each query, (n_queries, count), for `search` to begin with.
 
-    @property
-    def decomposition_length(self) -> int:
-        """How many numbers a decomposition of this index has."""
-        return decomposition_length(self._n_dims if self._axes is None else len(self._axes), self.n_centres)
-
-    def decompose(self, queries: npt.ArrayLike | UserVectors, *, progress: bool = False) -> Float32Array:
-        """Return a decomposition for each query, for `search` to follow (see greedy_core.fit.decomposition).
-
-        This spends a product on every centre for every query, which no budget counts: it is for queries that are known
-        before they are asked.
+        This takes a search with a large budget for every query, which no request's budget counts: it is for queries
+        that are known before they are asked.
         """
         vectors = _checked(queries)
         same_dims(vectors, self._n_dims, name="queries")
-        return decompose(
-            vectors, self._unpadded_axes, None if self._centres is None else self._centres.vectors, show=progress
-        )
+        return find_remembered(self, vectors, count=count, show=progress)
 
     @property
     def nbytes(self) -> int:
@@ -181,20 +153,17 @@ class GreedyIndex(KernelIndex):
         users = None if queries is None else _checked(queries)
         if users is not None:
             same_dims(users, vectors.shape[1], name="queries")
-        make = partial(
-            cls._of_kind, own_rows(vectors), vectors, int(max_budget), threads or os.cpu_count() or 1, progress
-        )
+        threads = threads or os.cpu_count() or 1
+        make = partial(cls._of_kind, own_rows(vectors), vectors, int(max_budget), threads, progress)
         if directions != "auto":
             return make(users, Axes(vectors, users), directions)
         # Every kind of directions worth having is built, and the one kept that is best on queries it was not fitted to.
         held_out = hold_out(vectors if users is None else users)
         fitted = None if users is None else held_out.fitted
         axes = Axes(vectors, fitted)
-        # Only queries that are known beforehand use centres.
-        kinds: list[FixedKind] = ["axes", "principal", "sparse" if users is None else "learned"]
+        kinds: list[FixedKind] = ["axes", "principal", "sparse"]
         indexes = [make(fitted, axes, kind) for kind in kinds]
-        if indexes[-1].n_centres:
-            indexes.append(indexes[-1].without_centres())
+        indexes.append(indexes[-1].with_graph(vectors if fitted is None else fitted, threads, show=progress))
         return choose(indexes, held_out.sample)
 
     @classmethod
@@ -211,62 +180,69 @@ class GreedyIndex(KernelIndex):
     ) -> Self:
         """Build one kind of directions. All vectors are checked, `rows` are the items padded."""
         along = axes.of(directions)
-        depth = list_depth(len(vectors), max_budget)
-        lists = sort_along_axes(vectors, along, depth, threads, show=show)
-        centres = None
-        if directions == "learned":
-            around = fit_centres(vectors if queries is None else queries)
-            centre_lists = sort_along_centres(vectors, around, min(depth, _CENTRE_DEPTH), threads, show=show)
-            centres = Centres(around, centre_lists)
-        return cls(
+        lists = sort_along_axes(vectors, along, list_depth(len(vectors), max_budget), threads, show=show)
+        index = cls(
             rows,
             vectors.shape[1],
             lists,
             None if along is None else pad_rows(along),
-            centres,
+            None,
             directions=directions,
             max_budget=max_budget,
-            screening=_SCREENINGS.get(directions, Screening()),
+            screening=_SCREENINGS.get(directions, Screening()) if directions != "graph" else Screening(),
         )
+        if directions != "graph":
+            return index
+        return index.with_graph(vectors if queries is None else queries, threads, show=show)
+
+    def with_graph(self, queries: Float32Array, threads: int, *, show: bool = False) -> Self:
+        """Return the index, sharing all arrays, with a graph to walk on beside its lists. The queries are checked."""
+
+        def find(graph: ItemGraph, asked: Float32Array) -> npt.NDArray[np.int32]:
+            return find_best(self._sharing(graph, "graph", _SCREENINGS["graph"]), asked, threads)
+
+        graph = fit_graph(np.ascontiguousarray(self.items), queries, find, threads, show=show)
+        return self._sharing(graph, "graph", _SCREENINGS["graph"])
 
     def to_arrays(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
         """Return what `from_arrays` needs: named arrays, and a description that JSON can hold."""
-        arrays = {"rows": self._rows, "list_ids": self._lists.ids, "list_values": self._lists.values}
+        arrays: dict[str, npt.NDArray[Any]] = {
+            "rows": self._rows,
+            "list_ids": self._lists.ids,
+            "list_values": self._lists.values,
+        }
         if self._axes is not None:
             arrays["axes"] = self._axes
-        if self._centres is not None:
-            vectors, (ids, values) = self._centres
-            arrays |= {"centres": vectors, "centre_list_ids": ids, "centre_list_values": values}
         info = {"n_dims": self._n_dims, "directions": self._directions, "max_budget": self._max_budget}
+        if self._graph is not None:
+            arrays |= {
+                "graph_neighbours": self._graph.neighbours,
+                "graph_entries": self._graph.entries[None],
+                "graph_codes": self._graph.codes,
+            }
+            info |= {"longest_code": self._graph.longest, "graph_checksum": self._graph.checksum}
         return arrays, {**info, **self._screening.to_info()}
 
     def verify(self) -> None:
-        """Read all rows and lists. Raises CorruptModelError for what a build would not have made of the rows."""
-        items = self.items
+        """Read all arrays. Raises CorruptModelError for what a build would not have made of the rows."""
         check_vectors("the items", self._rows)
         if self._rows[:, self._n_dims :].any():
             raise CorruptModelError("the rows of the index are not padded with zeros; build the model again.")
-        if self._unpadded_axes is not None:
-            check_unit("axes", self._unpadded_axes)
-        check_axis_lists(items, self._unpadded_axes, self._lists)
-        if self._centres is not None:
-            check_unit("centres", self._centres.vectors)
-            check_centre_lists(items, *self._centres)
-
-    def verify_decompositions(self, stored: Float32Array, queries: Float32Array) -> None:
-        """Raise CorruptModelError unless the stored decompositions are those of the queries."""
-        centres = None if self._centres is None else self._centres.vectors
-        check_decompositions(stored, queries, self._unpadded_axes, centres)
-
-    @property
-    def _unpadded_axes(self) -> Float32Array | None:
-        return None if self._axes is None else self._axes[:, : self._n_dims]
+        axes = None if self._axes is None else self._axes[:, : self._n_dims]
+        if axes is not None:
+            check_unit("axes", axes)
+        check_axis_lists(self.items, axes, self._lists)
+        if self._graph is not None:
+            check_codes(np.ascontiguousarray(self.items), self._graph.codes, self._graph.longest)
+            # Whether the edges are those of a build cannot be told from the items, so they carry a checksum.
+            if self._graph.checksum != self._graph_checksum:
+                raise CorruptModelError("the graph of the index is not the one that was built; build the model again.")
 
     @classmethod
     def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], info: Mapping[str, Any]) -> Self:
         """Return the index over arrays that come from a file, without copying them.
 
-        Reads the lists once: an id that is out of range never reaches the kernels. Raises CorruptModelError.
+        Reads lists and graph once: an id that is out of range never reaches the kernels. Raises CorruptModelError.
         """
         rows, n_dims = rows_from(arrays, info)
         axes = stored_array(arrays, "axes", np.float32) if "axes" in arrays else None
@@ -277,19 +253,17 @@ class GreedyIndex(KernelIndex):
             )
         depth = list_depth(len(rows), max_budget)
         lists = _stored_lists(arrays, "list", 2 * (n_dims if axes is None else len(axes)), range(depth, depth + 1))
-        centres = None
-        if "centres" in arrays:
-            vectors = stored_array(arrays, "centres", np.float32)
-            centres = Centres(vectors, _stored_lists(arrays, "centre_list", len(vectors), range(1, depth + 1)))
-        _check_directions("axes", axes, rows.shape[1])
-        _check_directions("centres", None if centres is None else centres.vectors, n_dims)
+        _check_axes(axes, rows.shape[1])
+        graph = _stored_graph(arrays, info, len(rows), n_dims) if "graph_neighbours" in arrays else None
         screening = Screening.from_info(info)
+        if screening.variant == "walk" and graph is None:
+            raise CorruptModelError("the index says that it walks, but it has no graph; write the model again.")
         index = cls(
             rows,
             n_dims,
             lists,
             axes,
-            centres,
+            graph,
             directions=directions,
             max_budget=max_budget,
             screening=screening,
@@ -299,6 +273,11 @@ class GreedyIndex(KernelIndex):
             raise CorruptModelError(
                 f"list {bad} of the index is out of order or names no item; restore the model's files."
             )
+        if graph is not None and index._kernel.first_bad_item() >= 0:
+            raise CorruptModelError(
+                "the graph of the index leads to items that do not exist; restore the model's files."
+            )
+        index._graph_checksum = info.get("graph_checksum")
         return index
 
 
@@ -318,10 +297,26 @@ def _stored_lists(arrays: Mapping[str, npt.NDArray[Any]], name: str, n_lists: in
     return Lists(ids, values)
 
 
-def _check_directions(name: str, vectors: Float32Array | None, width: int) -> None:
-    if vectors is None:
-        return
-    if len(vectors) == 0 or vectors.shape[1] != width or not (np.abs(vectors) <= 1.001).all():
+def _stored_graph(
+    arrays: Mapping[str, npt.NDArray[Any]], info: Mapping[str, Any], n_items: int, n_dims: int
+) -> ItemGraph:
+    """Return the graph from a file, of the right shape."""
+    neighbours = stored_array(arrays, "graph_neighbours", np.int32)
+    entries = stored_array(arrays, "graph_entries", np.int32)
+    codes = stored_array(arrays, "graph_codes", np.uint8)
+    longest = info.get("longest_code")
+    shapes = (len(neighbours), neighbours.shape[1] > 0, len(entries), entries.shape[1] > 0, codes.shape)
+    if shapes != (n_items, True, 1, True, (n_items, code_stride(n_dims))) or not isinstance(longest, float):
         raise CorruptModelError(
-            f"{name} of shape {vectors.shape} are not unit vectors like the rows; write the model again."
+            f"a graph with neighbours, entries and codes of shape {neighbours.shape}, {entries.shape} and "
+            f"{codes.shape} and a longest code of {longest!r} does not fit to {n_items} items of {n_dims} dimensions; "
+            "write the model again."
+        )
+    return ItemGraph(neighbours, entries[0], codes, longest)
+
+
+def _check_axes(axes: Float32Array | None, width: int) -> None:
+    if axes is not None and (len(axes) == 0 or axes.shape[1] != width or not (np.abs(axes) <= 1.001).all()):
+        raise CorruptModelError(
+            f"axes of shape {axes.shape} are not unit vectors like the rows; write the model again."
         )

@@ -83,17 +83,17 @@ class KernelIndex(ABC):
         budget: int | None = None,
         exclude: npt.ArrayLike | None = None,
         variant: Variant | None = None,
-        decomposition: Float32Array | None = None,
+        remembered: npt.NDArray[np.int32] | None = None,
     ) -> SearchResult:
         """Return the best `top_k` items that `budget` inner products find.
 
-        exclude  positions of items that must not appear; they cost nothing
-        variant  how candidates are screened: the index's own way, or one of VARIANTS
-        decomposition    what `GreedyIndex.decompose` found for this query
+        exclude     positions of items that must not appear; no exact product is spent on them
+        variant     how candidates are screened: the index's own way, or one of VARIANTS
+        remembered  what `GreedyIndex.remember` found for this query: ranked first, and where a walk begins
         """
         if budget is None:
             budget = self.default_budget
-        return self._kernel.search(query, top_k, budget, exclude, self._native(variant), decomposition)
+        return self._kernel.search(query, top_k, budget, exclude, self._native(variant), remembered)
 
     def screen(
         self,
@@ -102,12 +102,15 @@ class KernelIndex(ABC):
         exclude: npt.ArrayLike | None = None,
         variant: Variant | None = None,
         ordered: bool = True,
-        decomposition: Float32Array | None = None,
+        remembered: npt.NDArray[np.int32] | None = None,
     ) -> npt.NDArray[np.int32]:
-        """Return the candidates C(w) that a search would rank, in the greedy order or, faster, in any."""
+        """Return the candidates C(w) that a search would rank, in the greedy order or, faster, in any.
+
+        Remembered items come first. A walk spends a part of the budget on compressed rows, and has as many fewer.
+        """
         if budget is None:
             budget = self.default_budget
-        return self._kernel.screen(query, budget, exclude, self._native(variant), ordered, decomposition)
+        return self._kernel.screen(query, budget, exclude, self._native(variant), ordered, remembered)
 
     def search_batch(
         self,
@@ -117,21 +120,19 @@ class KernelIndex(ABC):
         exclude: Sequence[npt.ArrayLike | None] | None = None,
         variant: Variant | None = None,
         threads: int = 1,
-        decompositions: Sequence[Float32Array | None] | Float32Array | None = None,
+        remembered: Sequence[npt.NDArray[np.int32] | None] | npt.NDArray[np.int32] | None = None,
     ) -> list[SearchResult]:
         """Return one result for each row of `queries`, with the GIL released and on `threads` threads.
 
-        budget   one for all queries, or one for each
-        exclude  None, or for each query its own positions or None
-        decompositions   None, or for each query its own or None
+        budget      one for all queries, or one for each
+        exclude     None, or for each query its own positions or None
+        remembered  None, or for each query its own or None
         """
         if threads < 1:
             raise InvalidQueryError(f"threads must be at least 1, but {threads} was given.")
         if budget is None:
             budget = self.default_budget
-        return self._kernel.search_batch(
-            queries, top_k, budget, exclude, self._native(variant), threads, decompositions
-        )
+        return self._kernel.search_batch(queries, top_k, budget, exclude, self._native(variant), threads, remembered)
 
     def _native(self, variant: Variant | None) -> NativeVariant:
         try:

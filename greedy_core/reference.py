@@ -228,41 +228,29 @@ def screen_sum(
     excluded: AbstractSet[int] = frozenset(),
     reads: int = 16,
     depth: int | None = None,
-    centres: Matrix | None = None,
-    centre_depth: int | None = None,
-    decomposition: tuple[Matrix, npt.NDArray[np.int64]] | None = None,
 ) -> list[int]:
-    """Past the paper: C(w) by the sum of the gains w_t h_jt >= tau, in rounds of 64, 256, 1024, ... candidates.
+    """Past the paper: C(w) by the sum of the gains w_t h_jt >= tau, in rounds of 32, 64, 128, ... candidates.
 
     Round r lowers tau, by quarters of an octave, while no more than reads * B_r entries in favour lie above it; entries
     against are read as far, or until they are as many. An item comes into sight with its first entry in favour; of
     those in sight, the largest sums are chosen. When all is read, the paper's rule says what follows.
-
-    A decomposition is weights, of all axes and then of some centres, and the numbers of these centres; `centres` are
-    the items' projections on all of them, and their lists have `centre_depth` entries.
     """
     n_items, n_dims = H.shape
     depth = depth or n_items
-    weights, followed = (w, np.empty(0, dtype=np.int64)) if decomposition is None else decomposition
     along = [gains(H[:, t], depth) for t in range(n_dims)]
     opposite = [gains(-H[:, t], depth) for t in range(n_dims)]
-    around = [] if centres is None else [gains(centres[:, c], centre_depth or depth) for c in range(centres.shape[1])]
-    nothing = np.zeros(n_items, dtype=np.float32)
-    favour, against = [], []
-    for i, weight in enumerate(weights):
-        one, other = (along[i], opposite[i]) if i < n_dims else (around[followed[i - n_dims]], nothing)
-        favour.append(one if weight > 0 else other)
-        against.append(other if weight > 0 else one)
-    top, largest = np.max([*along, *opposite, *around]), np.abs(weights).max()
+    favour = [along[t] if w[t] > 0 else opposite[t] for t in range(n_dims)]
+    against = [opposite[t] if w[t] > 0 else along[t] for t in range(n_dims)]
+    top, largest = np.max([*along, *opposite]), np.abs(w).max()
     candidates: list[int] = []
     if top > 0 and largest > 0:
-        shifts = np.array([shift_of(largest, np.abs(weight)) for weight in weights])[:, None]
-        unit = 2.0**28 / (float(len(weights)) * float(top) * float(largest))
-        scale = np.minimum(np.abs(weights).astype(np.float64) * unit, 1e38).astype(np.float32)[:, None]
+        shifts = np.array([shift_of(largest, np.abs(weight)) for weight in w])[:, None]
+        unit = 2.0**28 / (float(n_dims) * float(top) * float(largest))
+        scale = np.minimum(np.abs(w).astype(np.float64) * unit, 1e38).astype(np.float32)[:, None]
         positive, negative = np.array(favour), np.array(against)
         level_of_positive, level_of_negative = level_of(positive, top) + shifts, level_of(negative, top) + shifts
         positive, negative = (positive * scale).astype(np.int64), (negative * scale).astype(np.int64)
-        m, m_negative, goal = 0, -1, 64
+        m, m_negative, goal = 0, -1, 32
         while len(candidates) < budget:
             while m + 1 < LEVELS and (level_of_positive <= m + 1).sum() <= reads * goal:
                 m += 1
@@ -278,8 +266,141 @@ def screen_sum(
             candidates += order[: (budget if everything else min(goal, budget)) - len(candidates)]
             if everything:
                 break
-            goal *= 4
+            goal *= 2
     return screen_improved(H, w, budget, excluded, depth=depth, before=candidates)
+
+
+CODE_BITS, ROW_BITS = 2, 32
+RANGES = 1024
+
+
+def rotated(vectors: Matrix) -> npt.NDArray[np.float32]:
+    """Return the vectors in blocks of 64 and rotated: signs and a Hadamard transform, twice with several blocks."""
+    padded = -(-vectors.shape[1] // 64) * 64
+    x = np.zeros((len(vectors), padded), dtype=np.float32)
+    x[:, : vectors.shape[1]] = vectors
+    signs = np.array([_sign(place) for place in range(2 * padded)], dtype=np.float32)
+    x = _transformed(x * signs[:padded])
+    if padded == 64:
+        return x
+    mixed = x.reshape(len(x), -1, 64).transpose(0, 2, 1).reshape(len(x), padded)
+    return _transformed(mixed * signs[padded:])
+
+
+def _sign(place: int) -> int:
+    """Return a sign that looks drawn (SplitMix)."""
+    z = (place + 1) * 0x9E3779B97F4A7C15 % 2**64
+    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
+    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
+    return -1 if (z ^ (z >> 31)) >> 63 else 1
+
+
+def _transformed(x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
+    blocks = x.reshape(-1, 64)
+    half = 1
+    while half < 64:
+        pairs = blocks.reshape(-1, 64 // (2 * half), 2, half)
+        blocks = np.stack([pairs[:, :, 0] + pairs[:, :, 1], pairs[:, :, 0] - pairs[:, :, 1]], axis=2).reshape(-1, 64)
+        half *= 2
+    return (blocks * np.float32(0.125)).reshape(x.shape)
+
+
+def estimates(codes: npt.NDArray[np.uint8], w: Matrix) -> tuple[npt.NDArray[np.float32], np.float32]:
+    """Return about <w, h_j - mean> for every item, from two bits a coordinate, and |w|, in units that depend on w."""
+    width = codes.shape[1] - 4
+    levels = np.concatenate([codes[:, :width] >> (2 * part) & 3 for part in range(4)], axis=1).astype(np.int64)
+    scale = np.ascontiguousarray(codes[:, width:]).view(np.float32)[:, 0]
+    x = rotated(w[None])[0]
+    largest = np.abs(x).max()
+    up = np.float32(1e30 if 0 < largest < np.float32(1e-30) else 1)
+    unit = np.float32(127) / (largest * up) if largest > 0 else np.float32(0)
+    q = np.clip(np.rint(x * up * unit), -127, 127).astype(np.int64)
+    return (2 * (levels @ q) - 3 * q.sum()).astype(np.float32) * scale, np.sqrt(np.float32((q * q).sum()))
+
+
+def screen_walk(  # noqa: C901 - one procedure, as the fast one is
+    neighbours: npt.NDArray[np.int32],
+    entries: npt.NDArray[np.int32],
+    codes: npt.NDArray[np.uint8],
+    longest: float,
+    w: Matrix,
+    budget: int,
+    excluded: AbstractSet[int] = frozenset(),
+    remembered: Iterable[int] = (),
+) -> tuple[list[int], int]:
+    """Past the paper: candidates by a walk over a graph, and what is spent, rounded up.
+
+    Of the items seen, the walk goes on from the two with the largest estimates, and estimates their new neighbours,
+    each at 2/32 of a product. Of the items gone on from, the best become candidates: while they are fewer than 8, exact
+    products are up to half of what is spent, later up to 11/32. What is remembered comes first, and the walk begins
+    there.
+    """
+    known = list(dict.fromkeys(j for j in remembered if j not in excluded))[:budget]
+    barred = {*excluded, *known}
+    left, n_chosen = ROW_BITS * (budget - len(known)), 0
+    start = left
+    found: list[int] = []
+    estimate, length = estimates(codes, w)
+    top = _key(length * np.float32(longest))
+    place = [min(max(top - _key(value), 0), RANGES - 1) for value in estimate]
+    seen: set[int] = set()
+    ahead: list[list[int]] = [[] for _ in range(RANGES)]
+    behind: list[list[int]] = [[] for _ in range(RANGES)]
+
+    def take(queue: list[list[int]]) -> int | None:
+        return next((stack.pop() for stack in queue if stack), None)
+
+    def meet(items: Iterable[int]) -> bool:
+        nonlocal left
+        fresh = [j for j in dict.fromkeys(items) if j >= 0 and j not in seen]
+        seen.update(fresh)
+        affordable = fresh[: left // CODE_BITS]
+        left -= CODE_BITS * len(affordable)
+        for j in affordable:
+            ahead[place[j]].append(j)
+        return len(affordable) == len(fresh)
+
+    def choose(*, everything: bool) -> bool:
+        nonlocal left, n_chosen
+        while any(behind):
+            share = 16 if n_chosen < 8 else 11
+            if not everything and 32 * ROW_BITS * (n_chosen + 1) > share * (start - left + ROW_BITS):
+                return True
+            if left < ROW_BITS:
+                return False
+            chosen = take(behind)
+            assert chosen is not None  # noqa: S101 - there are some
+            found.append(chosen)
+            left -= ROW_BITS
+            n_chosen += 1
+        return True
+
+    begin = known or entries.tolist()
+    if not known:
+        first = next(j for j in [*begin, *range(len(codes))] if j not in barred)
+        found.append(first)
+        barred.add(first)
+        left -= ROW_BITS
+        n_chosen += 1
+    going = left > 0 and meet(begin)
+    while going and any(ahead):
+        items = [j for j in (take(ahead), take(ahead)) if j is not None]
+        for j in items:
+            if j not in barred:
+                behind[place[j]].append(j)
+        going = choose(everything=False) and meet([j for item in items for j in neighbours[item].tolist()])
+    if going:
+        choose(everything=True)
+    found = known + found
+    rest = left // ROW_BITS
+    filled = fill_in_id_order(found, len(codes), len(found) + rest, excluded)
+    left -= ROW_BITS * (len(filled) - len(found))
+    return filled, budget - left // ROW_BITS
+
+
+def _key(value: np.floating) -> int:
+    """Return the leading bits of a positive float, in the order of its value; 0 for others."""
+    return max(int(np.float32(value).view(np.int32)), 0) >> 17
 
 
 def fill_in_id_order(candidates: list[int], n_items: int, budget: int, excluded: AbstractSet[int]) -> list[int]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import numpy as np
 
 
-def assert_valid_receipt(result, *, n_items, top_k, budget, exclude=()):
-    """What every result of every index satisfies."""
+def assert_valid_receipt(result, *, n_items, top_k, budget, exclude=(), walked=False):
+    """What every result of every index satisfies. A walk spends a part of its budget on finding its way."""
     eligible = n_items - len(set(exclude))
     assert result.spent <= budget
     assert result.spent <= eligible
     assert result.complete == (result.spent == eligible)
-    assert len(result.ids) == len(result.scores) == min(top_k, result.spent)
+    most = min(top_k, result.spent)
+    assert min(most, 1) <= len(result.ids) == len(result.scores) <= most
+    assert walked or len(result.ids) == most
     assert len(set(result.ids.tolist())) == len(result.ids)
     assert not set(result.ids.tolist()) & set(exclude)
     in_order = list(zip(-result.scores, result.ids, strict=True))

@@ -1,10 +1,10 @@
 """The model bundle: all that a service needs, in one immutable directory.
 
-    index.*           the GreedyIndex: the items' rows, the lists, the axes
+    index.*           the GreedyIndex: the items' rows, the lists, the axes, the graph
     items.ids.*       external ids, in arrays that are looked up without being loaded (see ids.py)
     items.titles.*    a title for those items that have one
     users.vectors     one row per user; users.known says who has a vector, if not everybody has
-    users.routes      one row per user: what its vector is made of (see fit/decomposition.py)
+    users.remembered  one row per user: positions of its best items, the best first (see fit/remembered.py)
     users.ids.*
     seen.*            what each user has seen: positions of items, in CSR form
     popular           positions of items, the most popular first
@@ -25,7 +25,7 @@ from greedy_core.bundle import storage
 from greedy_core.bundle.ids import open_ids
 from greedy_core.bundle.texts import Texts, check_offsets
 from greedy_core.errors import CorruptModelError
-from greedy_core.fit.checking import check_vectors
+from greedy_core.fit.checking import check_remembered, check_vectors
 from greedy_core.index import GreedyIndex
 
 if TYPE_CHECKING:
@@ -64,7 +64,7 @@ class Bundle:
         has_titles = "items.titles.text" in arrays or "items.titles.offsets" in arrays
         self._titles = Texts.from_arrays("items.titles", arrays) if has_titles else None
         self._vectors: Float32Array | None = arrays.get("users.vectors")
-        self._decompositions: Float32Array | None = arrays.get("users.routes")
+        self._remembered: npt.NDArray[np.int32] | None = arrays.get("users.remembered")
         self._known: npt.NDArray[np.bool_] | None = arrays.get("users.known")
         has_seen = "seen.starts" in arrays or "seen.items" in arrays
         self._seen_starts = arrays["seen.starts"].data if has_seen else None
@@ -112,8 +112,8 @@ class Bundle:
             check_vectors("users.vectors", self._vectors)
             if self._known is not None and self._vectors[~self._known].any():
                 raise CorruptModelError("a user without a vector has one in users.vectors; build the model again.")
-            if self._decompositions is not None:
-                self.index.verify_decompositions(self._decompositions, self._vectors)
+            if self._remembered is not None:
+                check_remembered(self.index.items, self._remembered, self._vectors)
         if len(np.unique(self.popular)) < len(self.popular):
             raise CorruptModelError("popular names an item twice; build the model again.")
 
@@ -155,12 +155,16 @@ class Bundle:
         vector: Float32Array = self._vectors[position]
         return vector
 
-    def user_decomposition(self, position: int) -> Float32Array | None:
-        """Return what the user's vector is made of, as a read-only view, or None if the index does not use it."""
-        if self._decompositions is None:
+    def user_remembered(self, position: int) -> npt.NDArray[np.int32] | None:
+        """Return the positions of the user's best items as a read-only view, for `search`, or None if nobody looked.
+
+        They were the best when the bundle was written. A search ranks them by the vector it is given, so with a newer
+        vector the scores are right and the list is a good place to begin at, no more.
+        """
+        if self._remembered is None:
             return None
-        decomposition: Float32Array = self._decompositions[position]
-        return decomposition
+        remembered: npt.NDArray[np.int32] = self._remembered[position]
+        return remembered
 
     def seen_items(self, position: int) -> npt.NDArray[np.int32]:
         """Return the positions of the items that the user has seen, possibly none."""
@@ -201,16 +205,14 @@ class Bundle:
             raise CorruptModelError("its version or date is not text; build the model again.")
         if self._titles is not None and len(self._titles) != self.n_items:
             raise CorruptModelError(f"it has {len(self._titles)} titles for {self.n_items} items; build it again.")
-        if self._vectors is None and (self._known is not None or self._decompositions is not None):
+        if self._vectors is None and (self._known is not None or self._remembered is not None):
             raise CorruptModelError("users.vectors is missing; copy the model again.")
-        if self._decompositions is not None and not self.index.uses_decompositions:
-            raise CorruptModelError("it has users.routes, which its way of screening does not use; build it again.")
         if self._vectors is not None:
             _check_array("users.vectors", self._vectors, np.float32, (self.n_users, self.n_dims))
-        if self._decompositions is not None:
-            _check_array(
-                "users.routes", self._decompositions, np.float32, (self.n_users, self.index.decomposition_length)
-            )
+        if self._remembered is not None:
+            width = self._remembered.shape[-1] if self._remembered.ndim else 0
+            _check_array("users.remembered", self._remembered, np.int32, (self.n_users, width))
+            _check_positions("users.remembered", self._remembered.reshape(-1), self.n_items, least=-1)
         if self._known is not None:
             _check_array("users.known", self._known, np.bool_, (self.n_users,))
         if self._seen_starts is not None:
@@ -230,8 +232,8 @@ def _check_array(name: str, array: npt.NDArray[Any], dtype: npt.DTypeLike, shape
         )
 
 
-def _check_positions(name: str, positions: npt.NDArray[np.int32], n_items: int) -> None:
-    if len(positions) and (positions.min() < 0 or positions.max() >= n_items):
+def _check_positions(name: str, positions: npt.NDArray[np.int32], n_items: int, least: int = 0) -> None:
+    if len(positions) and (positions.min() < least or positions.max() >= n_items):
         raise CorruptModelError(f"{name} names items that do not exist; restore it or build the model again.")
 
 

@@ -65,8 +65,8 @@ def write_bundle(
     arrays |= _pack_items(index.n_items, item_ids, titles)
     user_arrays, n_users = _pack_users(index.n_dims, user_vectors, user_ids)
     arrays |= user_arrays
-    if "users.vectors" in arrays and index.uses_decompositions:
-        arrays["users.routes"] = index.decompose(UserVectors(arrays["users.vectors"], None), progress=progress)
+    if "users.vectors" in arrays:
+        arrays["users.remembered"] = index.remember(UserVectors(arrays["users.vectors"], None), progress=progress)
     if seen is not None:
         arrays |= _pack_seen(n_users, index.n_items, *seen)
     if popular is None:

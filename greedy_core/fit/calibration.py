@@ -3,8 +3,8 @@
 Held-out queries are searched exactly, and again at every budget of a grid: the curve is the model's own and comes with
 its standard error. `budget_for_recall` and `budget_for_time` read it.
 
-The held-out queries stand for users that the model will know, so they are decomposed where the index uses that. A
-vector from outside comes without a decomposition: where that makes a difference, its curve is measured as well.
+The held-out queries stand for two kinds: users that the model will know, who remember their best items, and vectors
+that nobody has met. Each kind has its curve.
 """
 
 from __future__ import annotations
@@ -26,19 +26,18 @@ from greedy_core.fit.trial import (
     Sample,
     budgets_for,
     screenings,
+    seconds_per_search,
     standard_error,
     try_out,
 )
 from greedy_core.progress import progress_bar
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping
+    from collections.abc import Callable, Mapping, Sequence
 
     from greedy_core.embeddings import Float32Array
     from greedy_core.fit.trial import Tunable
-
-# How long a round of timed searches takes at most, about.
-_ROUND_SECONDS = 0.05
+    from greedy_core.screening import Screening
 
 
 @dataclass(frozen=True)
@@ -66,7 +65,7 @@ class Calibration:
     """The curve of one index, budgets ascending, and how it was measured. Recall never falls along it.
 
     held_out  whether the sample took no part in fitting the directions, so that it stands for users to come
-    vectors   the curve of queries without a decomposition, where that is another one
+    vectors   the curve of queries that nobody has met, where that is another one
     """
 
     points: tuple[CalibrationPoint, ...]
@@ -100,7 +99,7 @@ class Calibration:
 
     @property
     def for_vectors(self) -> Calibration:
-        """The curve of queries without a decomposition."""
+        """The curve of queries that nobody has met."""
         return self if self.vectors is None else self.vectors
 
     def recall_at(self, budget: int) -> float:
@@ -176,45 +175,49 @@ def calibrate(
     """Measure an index on queries; `held_out` says that its directions were not fitted to them.
 
     Takes about `seconds` at most (a sample of the queries is used), but has at least 64 queries. The configurations
-    compared are this index's own and the other screenings that its lists allow.
+    compared are this index's own and the other screenings that its lists and graph allow.
     """
     sample = Sample.of(index, _sample(index, queries, seconds))
-    curves = 2 if index.n_centres else 1
-    with progress_bar("calibrating", curves * (len(screenings()) + 2), show=progress) as advance:
-        vectors = _curve(index, sample, advance, known=False) if index.n_centres else None
-        return replace(_curve(index, sample, advance, known=True), held_out=held_out, vectors=vectors)
+    ways = screenings(index)
+    with progress_bar("calibrating", len(ways) + 4, show=progress) as advance:
+        vectors = _curve(index, sample, ways, advance, known=False)
+        return replace(_curve(index, sample, [], advance, known=True), held_out=held_out, vectors=vectors)
 
 
-def _curve(index: Tunable, sample: Sample, advance: Callable[[int], None], *, known: bool) -> Calibration:
+def _curve(
+    index: Tunable, sample: Sample, ways: Sequence[Screening], advance: Callable[[int], None], *, known: bool
+) -> Calibration:
+    """Measure one curve, and who is best at each budget among the index's own way of screening and others."""
     budgets = budgets_for(index)
     own = try_out(index, sample, budgets, known=known)
     advance(1)
     trials = [own]
-    for screening in screenings():
-        if str(screening) != str(own.screening):
+    for screening in ways:
+        if str(screening) != str(index.screening):
             trials.append(try_out(index.screened_by(screening), sample.first(COMPARED), budgets, known=known))
         advance(1)
-    times = [_seconds_per_search(index, sample.queries[:100], budget, known=known) for budget in budgets]
+    timed = sample.queries[:100]
+    remembered = index.remember(timed) if known else None
+    times = [seconds_per_search(index, timed, budget, remembered) for budget in budgets]
     advance(1)
     # Candidate sets are nested, so recall cannot fall with the budget; the mean of a sample may, by rounding.
     recalls = np.maximum.accumulate(own.recalls.mean(axis=1))
     points = []
     for i, budget in enumerate(budgets):
         best = max(trials, key=lambda trial: trial.recalls[i, :COMPARED].mean())
-        products = min(budget, index.n_items)
         points.append(
             CalibrationPoint(
                 budget=budget,
                 recall_at_10=round(float(recalls[i]), 5),
                 standard_error=round(standard_error(own.recalls[i]), 5),
                 prec_at_5=round(float(own.precisions[i].mean()), 5),
-                products=products,
+                products=round(float(own.products[i]), 2),
                 seconds=times[i],
-                seconds_per_product=times[i] / products,
-                best=str(best.screening),
+                seconds_per_product=times[i] / float(own.products[i]),
+                best=str(best.index.screening),
             )
         )
-    return Calibration(tuple(points), len(sample.queries), index.directions, str(own.screening))
+    return Calibration(tuple(points), len(sample.queries), index.directions, str(index.screening))
 
 
 def _sample(index: Tunable, queries: Float32Array, seconds: float | None) -> Float32Array:
@@ -228,21 +231,3 @@ def _sample(index: Tunable, queries: Float32Array, seconds: float | None) -> Flo
         each = (time.perf_counter() - start) / 8
         n = max(LEAST_SAMPLE, min(n, int(seconds / 3 / max(each, 1e-9))))
     return queries[np.sort(np.random.default_rng(SEED).permutation(len(queries))[:n])]
-
-
-def _seconds_per_search(index: Tunable, queries: Float32Array, budget: int, *, known: bool) -> float:
-    """Return the mean time of a search in the best of three rounds over the queries."""
-    decompositions = index.decompose(queries) if known and index.uses_decompositions else [None] * len(queries)
-    start = time.perf_counter()
-    for query, decomposition in zip(queries[:4], decompositions[:4], strict=True):
-        index.search(query, budget=budget, decomposition=decomposition)
-    # Slow searches are timed on fewer queries: of these, noise is a smaller part.
-    enough = max(10, int(_ROUND_SECONDS * 4 / max(time.perf_counter() - start, 1e-9)))
-    queries, decompositions = queries[:enough], decompositions[:enough]
-    best = math.inf
-    for _ in range(3):
-        start = time.perf_counter()
-        for query, decomposition in zip(queries, decompositions, strict=True):
-            index.search(query, budget=budget, decomposition=decomposition)
-        best = min(best, (time.perf_counter() - start) / len(queries))
-    return best

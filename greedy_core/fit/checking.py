@@ -1,4 +1,4 @@
-"""Whether stored lists and decompositions are what fitting would have made of the vectors they belong to.
+"""Whether stored lists, codes and remembered items are what fitting would have made of the vectors they belong to.
 
 These read everything, so they are for the verification of a model and not for its opening. Projections are computed
 again; another machine's arithmetic may differ in the last digits, so they are compared within a tolerance.
@@ -6,14 +6,18 @@ again; another machine's arithmetic may differ in the last digits, so they are c
 
 from __future__ import annotations
 
+import os
 from typing import TYPE_CHECKING
 
 import numpy as np
 
 from greedy_core.embeddings import MAX_MAGNITUDE
 from greedy_core.errors import CorruptModelError
+from greedy_core.fit.graph import compressed
 
 if TYPE_CHECKING:
+    import numpy.typing as npt
+
     from greedy_core.embeddings import Float32Array
     from greedy_core.fit.sorting import Lists
 
@@ -57,38 +61,27 @@ def check_axis_lists(items: Float32Array, axes: Float32Array | None, lists: List
                     raise CorruptModelError(f"list {along} of the index does not fit to its items; build it again.")
 
 
-def check_centre_lists(items: Float32Array, centres: Float32Array, lists: Lists) -> None:
-    """Refuse lists along centres that hold another value than the item's, or an item twice."""
-    for centre, (ids, listed) in enumerate(zip(lists.ids, lists.values, strict=True)):
-        rows = items[ids]
-        tolerance = np.sqrt(np.einsum("ij,ij->i", rows, rows, dtype=np.float64)) * _TOLERANCE
-        if len(np.unique(ids)) < len(ids) or (np.abs(rows @ centres[centre] - listed) > tolerance).any():
-            raise CorruptModelError(f"the list of centre {centre} does not fit to its items; build the model again.")
+def check_codes(items: Float32Array, codes: npt.NDArray[np.uint8], longest: float) -> None:
+    """Refuse compressed rows that are not those of the items."""
+    expected, expected_longest = compressed(items, os.cpu_count() or 1)
+    if not np.array_equal(codes, expected) or abs(longest - expected_longest) > _TOLERANCE * expected_longest:
+        raise CorruptModelError("the compressed rows of the index do not fit to its items; build the model again.")
 
 
-def check_decompositions(
-    stored: Float32Array, queries: Float32Array, axes: Float32Array | None, centres: Float32Array | None
-) -> None:
-    """Refuse decompositions that do not add up to the queries at unit length."""
-    n_axes = queries.shape[1] if axes is None else len(axes)
-    followed = (stored.shape[1] - n_axes) // 2
-    step = max(1, _BLOCK_VALUES // max(1, queries.shape[1] * (1 + followed)))
+def check_remembered(items: Float32Array, remembered: npt.NDArray[np.int32], queries: Float32Array) -> None:
+    """Refuse remembered items that are not distinct, or not in the order of their products."""
+    step = max(1, _BLOCK_VALUES // max(1, remembered.shape[1] * items.shape[1]))
     for start in range(0, len(queries), step):
-        rows, block = stored[start : start + step], queries[start : start + step].astype(np.float64)
-        numbers = rows[:, n_axes + followed :]
-        n_centres = 0 if centres is None else len(centres)
-        sensible = ((numbers >= 0) & (numbers < n_centres) & (numbers == np.floor(numbers))).all(axis=1)
-        sensible &= (np.abs(rows[:, : n_axes + followed]) <= MAX_MAGNITUDE).all(axis=1)
-        if sensible.all():
-            sums = rows[:, :n_axes] if axes is None else rows[:, :n_axes] @ axes
-            if centres is not None:
-                weights = rows[:, None, n_axes : n_axes + followed]
-                sums = sums + (weights @ centres[numbers.astype(np.intp)])[:, 0]
-            length = np.linalg.norm(block, axis=1, keepdims=True)
-            unit = block / np.where(length > 0, length, 1)
-            sensible = (np.abs(sums - unit) <= 10 * _TOLERANCE).all(axis=1)
-        if not sensible.all():
-            row = start + int(np.argmax(~sensible))
+        ids, block = remembered[start : start + step], queries[start : start + step]
+        distinct = (np.diff(np.sort(ids, axis=1), axis=1) > 0).all(axis=1) & (ids >= 0).all(axis=1)
+        products = np.einsum("ukd,ud->uk", items[np.maximum(ids, 0)], block, dtype=np.float64)
+        # The largest product that there could be is as far as rounding can reach.
+        tolerance = (
+            _TOLERANCE * np.linalg.norm(block, axis=1) * np.linalg.norm(items[np.maximum(ids, 0)], axis=2).max(1)
+        )
+        in_order = (np.diff(products, axis=1) <= tolerance[:, None]).all(axis=1)
+        if not (distinct & in_order).all():
+            row = start + int(np.argmin(distinct & in_order))
             raise CorruptModelError(
-                f"row {row} of users.routes is not what the user's vector is made of; build the model again."
+                f"row {row} of users.remembered is not the best items of that user; build the model again."
             )

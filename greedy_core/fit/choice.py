@@ -2,69 +2,77 @@
 
 from __future__ import annotations
 
-from dataclasses import replace
-from itertools import groupby
-from typing import TYPE_CHECKING
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Generic
 
-from greedy_core.fit.trial import COMPARED, LEAST_COST, Sample, budgets_for, screenings, try_out
+import numpy as np
+
+from greedy_core.fit.trial import COMPARED, IndexT, Sample, budgets_for, screenings, try_out
 from greedy_core.screening import Screening
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Sequence
 
     from greedy_core.embeddings import Float32Array
-    from greedy_core.fit.trial import IndexT, Trial
 
-# At larger budgets all configurations are good.
-_COMPARED_BUDGETS = 512
+# The recalls that people ask for, and at which ways of screening are compared.
+LEVELS = (0.80, 0.90, 0.95, 0.99)
 # For vectors so flat that nothing less says enough about them.
-_DEEPEST = Screening("sum", 256, 256)
+_DEEPEST = Screening("sum", 256)
+# What a scan costs for each item, in list entries: rows that lie one after the other are fast to read.
+_SCAN_COST = 4
+
+
+@dataclass(frozen=True)
+class Way(Generic[IndexT]):
+    """An index with its way of screening, and what it costs to reach each recall of LEVELS: no more than a scan.
+
+    Costs are counted (see Screening.cost) and not timed: the same vectors always give the same index.
+    """
+
+    index: IndexT
+    costs: tuple[float, ...]
+
+    @property
+    def cost(self) -> float:
+        """The geometric mean: half the cost at one recall is worth twice the cost at another."""
+        return float(np.exp(np.mean(np.log(self.costs))))
 
 
 def choose(indexes: Sequence[IndexT], queries: Float32Array) -> IndexT:
-    """Return the index, of these and their other screenings, that serves these queries best.
+    """Return the index, of these and their ways of screening, that reaches the usual recalls at the least cost.
 
-    The cheapest reading that surely reaches a recall@10 of 0.90 at a budget of 64 and of 0.98 at 256 wins, the higher
-    recall deciding between equals. Where none does, the highest recall for the time taken wins: to read ever more for
-    the same budget costs more than a larger budget would. The queries are decomposed. How much is read for those that
-    are not is chosen afterwards and in the same way, for 0.85 and 0.97.
-
-    What would read more entries for 256 candidates than there are items is out of question: scoring them all is faster.
+    The queries are taken as vectors that nobody has met: known users remember their best items and are served well by
+    any.
     """
+    return min(compare(indexes, queries), key=lambda way: way.cost).index
+
+
+def compare(indexes: Sequence[IndexT], queries: Float32Array) -> list[Way[IndexT]]:
+    """Return every way of screening with its costs, but those that read more than a scan for 256 candidates."""
     sample = Sample.of(indexes[0], queries[:COMPARED])
-    most = max(indexes[0].n_items // 256, LEAST_COST)
-    ways = [way for way in [*screenings(), _DEEPEST] if way.cost <= most]
-    best = _cheapest(indexes, ways, sample, {64: 0.90, 256: 0.98}, known=True).index
-    if not best.n_centres:
-        return best
-    if not best.uses_decompositions:
-        return best.without_centres()  # nothing would ever read their lists
-    by_sums = [way for way in ways if way.variant == "sum"]
-    without_decomposition = _cheapest([best], by_sums, sample, {64: 0.85, 256: 0.97}, known=False)
-    return best.screened_by(replace(best.screening, reads=without_decomposition.screening.reads))
+    ways = []
+    for index in indexes:
+        # An index with a graph is there for its walk: its lists are those of another index.
+        by_lists = [way for way in [*screenings(index), _DEEPEST] if way.variant != "walk"]
+        for screening in [Screening("walk")] if index.has_graph else by_lists:
+            if screening.cost * 256 <= max(16 * index.n_items, 32 * 256):
+                tried = index.screened_by(screening)
+                ways.append(Way(tried, costs_of_recalls(tried, sample)))
+    return ways
 
 
-def _cheapest(
-    indexes: Sequence[IndexT],
-    ways: Sequence[Screening],
-    sample: Sample,
-    goals: Mapping[int, float],
-    *,
-    known: bool,
-) -> Trial[IndexT]:
-    """Return the trial that reads least of those that reach all goals, the best for its time if none does.
-
-    What reads more than a trial that reaches them is not tried at all.
-    """
-    budgets = [budget for budget in budgets_for(indexes[0]) if budget <= _COMPARED_BUDGETS] or budgets_for(indexes[0])[
-        :1
-    ]
-    places = [(i, goals[budget]) for i, budget in enumerate(budgets) if budget in goals]
-    trials: list[Trial[IndexT]] = []
-    for _, equals in groupby(sorted(ways, key=lambda way: way.cost), key=lambda way: way.cost):
-        tried = [try_out(index.screened_by(way), sample, budgets, known=known) for way in equals for index in indexes]
-        good = [trial for trial in tried if all(trial.surely(i) >= goal for i, goal in places)]
-        if good:
-            return max(good, key=lambda trial: trial.mean)
-        trials += tried
-    return max(trials, key=lambda trial: trial.in_time(budgets))
+def costs_of_recalls(index: IndexT, sample: Sample) -> tuple[float, ...]:
+    """Return what it costs to reach each recall of LEVELS, between budgets by their logarithm; a scan reaches all."""
+    scan = float(_SCAN_COST * index.n_items)
+    recalls, costs = [0.0], [1.0]
+    for budget in budgets_for(index):
+        cost = float(budget * index.screening.cost)
+        if cost >= scan or recalls[-1] >= LEVELS[-1]:
+            break
+        recalls.append(max(recalls[-1], float(try_out(index, sample, [budget], known=False).recalls.mean())))
+        costs.append(cost)
+    # np.interp wants recalls that rise.
+    rising = [i for i in range(len(recalls)) if i == 0 or recalls[i] > recalls[i - 1]]
+    known = np.interp(LEVELS, [recalls[i] for i in rising], [np.log(costs[i]) for i in rising], right=np.log(scan))
+    return tuple(float(min(np.exp(cost), scan)) for cost in known)

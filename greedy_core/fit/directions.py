@@ -7,11 +7,8 @@ and with it how much a few lists say about the whole.
     axes        the paper's: the coordinates that the model happens to have
     principal   eigenvectors of the items' second-moment matrix, and of the queries' if any are given
     sparse      the rotation in which queries and items live on few axes each (quartimax), fitted to samples of both
-    learned     sparse axes, and beside them centres: directions in which many queries point (spherical k-means)
+    graph       sparse axes, and beside their lists a graph from item to item that a walk follows (see graph.py)
     auto        whichever of these a calibration on held-out queries finds best
-
-A centre gives one list, along it. Queries follow the axes; one whose nearest centres were looked up beforehand, as
-those of a known user are, follows both (see decomposition.py).
 """
 
 from __future__ import annotations
@@ -30,7 +27,7 @@ if TYPE_CHECKING:
 
     Matrix: TypeAlias = npt.NDArray[np.float64]
 
-FixedKind: TypeAlias = Literal["axes", "principal", "sparse", "learned"]
+FixedKind: TypeAlias = Literal["axes", "principal", "sparse", "graph"]
 Kind: TypeAlias = FixedKind | Literal["auto"]
 FIXED_KINDS: tuple[FixedKind, ...] = get_args(FixedKind)
 KINDS: tuple[Kind, ...] = (*FIXED_KINDS, "auto")
@@ -49,7 +46,7 @@ class Axes:
         self._queries = queries
 
     def of(self, kind: FixedKind) -> Float32Array | None:
-        """Return the axes of a kind, or None where they are the coordinates. Those of learned directions are sparse."""
+        """Return the axes of a kind, or None where they are the coordinates. Those beside a graph are sparse."""
         if kind == "axes":
             return None
         return self._principal if kind == "principal" else self._sparse

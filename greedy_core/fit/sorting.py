@@ -47,18 +47,6 @@ def sort_along_axes(items: Float32Array, axes: Float32Array | None, depth: int, 
     return lists
 
 
-def sort_along_centres(items: Float32Array, centres: Float32Array, depth: int, threads: int, *, show: bool) -> Lists:
-    """Return a list for each centre, along it."""
-    lists = Lists.empty(len(centres), depth)
-
-    def sort(start: int, stop: int) -> None:
-        columns = items @ centres[start:stop].T
-        build_lists(np.ascontiguousarray(columns.T), depth, lists.ids[start:stop], lists.values[start:stop])
-
-    _for_each_block(sort, len(centres), threads, "sorting along centres", show=show)
-    return lists
-
-
 def _for_each_block(
     sort: Callable[[int, int], None], n_directions: int, threads: int, what: str, *, show: bool
 ) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import math
 import os
+import time
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, NamedTuple, Protocol, Self, TypeVar
 
@@ -30,8 +31,8 @@ _TRUTH = 20
 LEAST_SAMPLE, MOST_SAMPLE = 64, 1000
 # Comparing configurations needs fewer queries than knowing one, since all get the same queries.
 COMPARED = 250
-# The least that any screening which is compared costs.
-LEAST_COST = Screening("threshold").cost
+# How long a round of timed searches takes at most, about.
+_ROUND_SECONDS = 0.05
 SEED = 1997
 
 
@@ -43,8 +44,8 @@ class Tunable(Protocol):
         """How many items are indexed."""
 
     @property
-    def n_centres(self) -> int:
-        """How many centres there are beside the axes."""
+    def has_graph(self) -> bool:
+        """Whether there is a graph to walk on."""
 
     @property
     def max_budget(self) -> int:
@@ -58,20 +59,15 @@ class Tunable(Protocol):
     def screening(self) -> Screening:
         """How the index screens."""
 
-    @property
-    def uses_decompositions(self) -> bool:
-        """Whether its screening uses decompositions."""
-
     def screened_by(self, screening: Screening) -> Self:
         """Return the same index with another way of screening."""
 
-    def without_centres(self) -> Self:
-        """Return the index of the axes alone."""
+    def remember(self, queries: Float32Array) -> npt.NDArray[np.int32]:
+        """Return the best items of each query."""
 
-    def decompose(self, queries: Float32Array) -> Float32Array:
-        """Return what each query is made of."""
-
-    def search(self, query: Float32Array, *, budget: int, decomposition: Float32Array | None = None) -> SearchResult:
+    def search(
+        self, query: Float32Array, *, budget: int, remembered: npt.NDArray[np.int32] | None = None
+    ) -> SearchResult:
         """Return the best items that a budget finds."""
 
     def search_batch(
@@ -81,7 +77,7 @@ class Tunable(Protocol):
         top_k: int,
         budget: int,
         threads: int,
-        decompositions: Float32Array | None = None,
+        remembered: npt.NDArray[np.int32] | None = None,
     ) -> list[SearchResult]:
         """Return one result for each query."""
 
@@ -131,32 +127,15 @@ class Trial(Generic[IndexT]):
     """One configuration on a sample: for each budget the recall and precision of each query."""
 
     index: IndexT
-    screening: Screening
     recalls: npt.NDArray[np.float64]  # (n_budgets, n_queries)
     precisions: npt.NDArray[np.float64]
-
-    @property
-    def mean(self) -> float:
-        """The recall over all budgets: the area under the curve, on the logarithm of the budget."""
-        return float(self.recalls.mean())
-
-    def in_time(self, budgets: Sequence[int]) -> float:
-        """Return the mean recall at equal times instead of equal budgets: the times of the budgets where least is read.
-
-        16 entries take about as long to read as a product to compute.
-        """
-        taken = np.log(budgets) + math.log(1 + self.screening.cost / 16)
-        allowed = np.log(budgets) + math.log(1 + LEAST_COST / 16)
-        return float(np.interp(allowed, taken, self.recalls.mean(axis=1), left=0.0).mean())
-
-    def surely(self, i: int) -> float:
-        """Return the recall at the i-th budget, less its standard error, so that a lucky sample decides nothing."""
-        return float(self.recalls[i].mean() - standard_error(self.recalls[i]))
+    products: npt.NDArray[np.float64]  # spent, on average, at each budget
 
 
-def screenings() -> list[Screening]:
-    """Return the ways of screening that are worth comparing."""
-    return [Screening("threshold"), *(Screening("sum", reads, reads) for reads in (4, 16, 64))]
+def screenings(index: Tunable) -> list[Screening]:
+    """Return the ways of screening that are worth comparing on an index."""
+    by_lists = [Screening("threshold"), *(Screening("sum", reads) for reads in (4, 16, 64))]
+    return [*by_lists, Screening("walk")] if index.has_graph else by_lists
 
 
 def standard_error(shares: npt.NDArray[np.float64]) -> float:
@@ -173,26 +152,42 @@ def true_top(index: Tunable, queries: Float32Array) -> list[npt.NDArray[np.int32
 def try_out(index: IndexT, sample: Sample, budgets: Sequence[int], *, known: bool) -> Trial[IndexT]:
     """Search all queries at all budgets and compare with the truth.
 
-    known  whether the queries stand for known users, who have a decomposition where the screening follows one
+    known  whether the queries stand for known users, who remember their best items
     """
     queries, truth = sample.queries, sample.truth
-    decomposed = known and index.uses_decompositions
-    decompositions = index.decompose(queries) if decomposed else None
+    remembered = index.remember(queries) if known else None
     recalls, precisions = np.empty((len(budgets), len(queries))), np.empty((len(budgets), len(queries)))
+    products = np.empty(len(budgets))
     n_best = (truth >= 0).sum(axis=1)
     for i, budget in enumerate(budgets):
         results = index.search_batch(
-            queries, top_k=10, budget=budget, threads=os.cpu_count() or 1, decompositions=decompositions
+            queries, top_k=10, budget=budget, threads=os.cpu_count() or 1, remembered=remembered
         )
         found = _as_rows([result.ids for result in results], 10)
         recalls[i] = _n_common(truth[:, :10], found) / np.minimum(n_best, 10)
         precisions[i] = _n_common(truth, found[:, :5]) / np.minimum(n_best, 5)
-    return Trial(
-        index,
-        index.screening.with_decomposition if decomposed else index.screening.without_decomposition,
-        recalls,
-        precisions,
-    )
+        products[i] = np.mean([result.spent for result in results])
+    return Trial(index, recalls, precisions, products)
+
+
+def seconds_per_search(
+    index: Tunable, queries: Float32Array, budget: int, remembered: npt.NDArray[np.int32] | None = None
+) -> float:
+    """Return the mean time of a search, from Python and on one thread, in the best of three rounds over the queries."""
+    hints = [None] * len(queries) if remembered is None else list(remembered)
+    start = time.perf_counter()
+    for query, hint in zip(queries[:4], hints[:4], strict=True):
+        index.search(query, budget=budget, remembered=hint)
+    # Slow searches are timed on fewer queries: of these, noise is a smaller part.
+    enough = max(10, int(_ROUND_SECONDS * 4 / max(time.perf_counter() - start, 1e-9)))
+    queries, hints = queries[:enough], hints[:enough]
+    best = math.inf
+    for _ in range(3):
+        start = time.perf_counter()
+        for query, hint in zip(queries, hints, strict=True):
+            index.search(query, budget=budget, remembered=hint)
+        best = min(best, (time.perf_counter() - start) / len(queries))
+    return best
 
 
 def _as_rows(lists: Sequence[npt.NDArray[np.int32]], width: int) -> npt.NDArray[np.int32]:

@@ -4,8 +4,15 @@ namespace greedy::entry {
 
 void prepare(IndexView& index) {
   index.knots.assign(index.lists);
-  index.levels.assign(index.lists, index.centre_lists);
+  index.levels.assign(index.lists);
 }
+
+void prepare(ItemGraph& graph, std::int64_t n_dims) {
+  graph.codes.width = code_width(n_dims);
+  graph.rotation.assign(n_dims);
+}
+
+std::int64_t first_bad_item(const ItemGraph& graph, std::int64_t n_items) { return greedy::first_bad_item(graph, n_items); }
 
 std::int64_t first_bad_list(const DirectionLists& lists, std::int64_t n_items) { return greedy::first_bad_list(lists, n_items); }
 

@@ -12,6 +12,9 @@ namespace greedy::entry {
 
 // Fills the tables of a view whose lists are set.
 void prepare(IndexView& index);
+// Takes a graph whose arrays are set.
+void prepare(ItemGraph& graph, std::int64_t n_dims);
+std::int64_t first_bad_item(const ItemGraph& graph, std::int64_t n_items);
 std::int64_t first_bad_list(const DirectionLists& lists, std::int64_t n_items);
 void build_list(const float* column, std::int64_t n_items, float sign, std::int64_t depth, std::int32_t* ids, float* values);
 

@@ -1,4 +1,4 @@
-// The lists that a query reads. Along a direction with a positive weight an item's product is positive: the entry is in favour of
+// The lists that a query reads. Along an axis with a positive weight an item's product is positive: the entry is in favour of
 // the item. The list of the opposite direction holds the entries against.
 #pragma once
 
@@ -13,50 +13,33 @@
 
 namespace greedy {
 
-// What a query is made of: a weight for every axis, and behind them weights for a few centres. The numbers of the centres are
-// whole numbers in floats, so that a decomposition is one row of one matrix.
-struct Decomposition {
-  const float* weights = nullptr;
-  std::int64_t n_axes = 0;
-  const float* centres = nullptr;
-  std::int64_t n_centres = 0;
-
-  std::int64_t size() const { return n_axes + n_centres; }
-};
-
-// How much a query weighs each direction that it follows, and by how many levels that shifts the direction's lists.
+// How much a query weighs each axis, and by how many levels that shifts the axis's lists.
 struct FollowedWeights {
   std::size_t n = 0;
   std::vector<float> magnitudes;
   std::vector<std::int32_t> shifts;
 
-  void assign(const Decomposition& decomposition, float largest) {
-    n = static_cast<std::size_t>(decomposition.size());
+  void assign(const float* weights, std::int64_t n_axes, float largest) {
+    n = static_cast<std::size_t>(n_axes);
     magnitudes.resize(n);
     shifts.resize(n);
     float* const magnitude = magnitudes.data();
     std::int32_t* const shift = shifts.data();
-    for (std::size_t i = 0; i < n; ++i) magnitude[i] = std::fabs(decomposition.weights[i]);
+    for (std::size_t i = 0; i < n; ++i) magnitude[i] = std::fabs(weights[i]);
     for (std::size_t i = 0; i < n; ++i) shift[i] = LevelTable::shift(largest, magnitude[i]);
   }
 };
 
 class FollowedLists {
  public:
-  // Takes the list in favour, or the one against, of every axis. A centre has one list, which is on the side of its weight's sign.
-  void assign(const FollowedWeights& followed, const LevelTable& levels, const Decomposition& decomposition, bool against) {
+  // Takes the list in favour, or the one against, of every axis.
+  void assign(const FollowedWeights& followed, const LevelTable& levels, const float* weights, bool against) {
     lists_.resize(followed.n);
     firsts_.resize(followed.n);
     reached_.resize(followed.n);
-    const auto n_axes = static_cast<std::size_t>(decomposition.n_axes);
-    for (std::size_t t = 0; t < n_axes; ++t) {
-      lists_[t] = static_cast<std::int32_t>(2 * t) + ((decomposition.weights[t] < 0.0f) != against);
+    for (std::size_t t = 0; t < followed.n; ++t) {
+      lists_[t] = static_cast<std::int32_t>(2 * t) + ((weights[t] < 0.0f) != against);
       firsts_[t] = followed.shifts[t] + levels.head(lists_[t]);
-    }
-    for (std::size_t i = n_axes; i < followed.n; ++i) {
-      lists_[i] = static_cast<std::int32_t>(2 * n_axes) + static_cast<std::int32_t>(decomposition.centres[i - n_axes]);
-      const bool here = (decomposition.weights[i] < 0.0f) == against;
-      firsts_[i] = here ? followed.shifts[i] + levels.head(lists_[i]) : LevelTable::kLevels;
     }
     n_known_ = 0;
   }

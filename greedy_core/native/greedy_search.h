@@ -8,7 +8,7 @@
 #include "candidate_ranking.h"
 #include "candidate_screening.h"
 #include "direction_lists.h"
-#include "followed_lists.h"
+#include "greedy_walk.h"
 #include "inner_product.h"
 #include "level_table.h"
 #include "query_scratch.h"
@@ -17,8 +17,8 @@
 
 namespace greedy {
 
-// The first four give the same candidates, the last one its own.
-enum class Variant { threshold, improved_tree, improved_heap, original_tree, sum };
+// The first four give the same candidates, the others their own.
+enum class Variant { threshold, improved_tree, improved_heap, original_tree, sum, walk };
 
 // A view of an index; the arrays belong to the caller and are never written.
 struct IndexView {
@@ -28,24 +28,24 @@ struct IndexView {
   std::int64_t stride = 0;
   std::int64_t max_budget = 0;
 
-  // Axis t of n_axes has two lists: 2t along it and 2t + 1 against it. Without a matrix the axes are the coordinates. A centre
-  // has one list, and these are cut shorter.
+  // Axis t of n_axes has two lists: 2t along it and 2t + 1 against it. Without a matrix the axes are the coordinates.
   const float* axes = nullptr;
   std::int64_t n_axes = 0;
   DirectionLists lists;
-  DirectionLists centre_lists;
   ListKnots knots;
   LevelTable levels;
-  // Entries that screening by sums reads for each candidate: of a query, and of a query with a decomposition.
+  // Entries that screening by sums reads for each candidate.
   std::int64_t reads = 0;
-  std::int64_t decomposed_reads = 0;
+  // Without neighbours there is no graph, and nothing walks.
+  ItemGraph graph;
 };
 
-enum class Status { ok, query_not_usable, budget_out_of_reach, decomposition_not_usable };
+enum class Status { ok, query_not_usable, budget_out_of_reach, nothing_to_walk_on };
 
 struct Request {
   const float* query;
-  Decomposition decomposition;  // without weights, the query is its own decomposition
+  const std::int32_t* remembered;  // items that were found for the query before, the best first; a negative id ends them
+  std::int64_t n_remembered;
   std::int64_t top_k;
   std::int64_t budget;
   const std::int32_t* exclude;
@@ -80,62 +80,86 @@ inline void activate_lists(QueryScratch& scratch, const IndexView& index, const 
   }
 }
 
-// Whether a decomposition is of this index: weights that are numbers, centres that exist.
-inline bool decomposition_usable(const IndexView& index, const Decomposition& decomposition) {
-  bool usable = true;
-  for (std::int64_t i = 0; i < decomposition.size(); ++i) usable &= std::fabs(decomposition.weights[i]) <= kMaxMagnitude;
-  for (std::int64_t i = 0; i < decomposition.n_centres; ++i) {
-    usable &= decomposition.centres[i] >= 0.0f && decomposition.centres[i] < static_cast<float>(index.centre_lists.n_lists);
-  }
-  return usable;
-}
-
 // By the sum rule, and then, for what is left of the budget when no list names another item, by the paper's.
-inline std::int64_t screen_sum_first(QueryScratch& scratch, const IndexView& index, const Decomposition& given, std::int64_t budget,
-                                     bool ordered) {
-  const bool decomposed = given.weights != nullptr;
-  const Decomposition decomposition = decomposed ? given : Decomposition{weigh_axes(scratch, index), index.n_axes};
-  std::int64_t entries_read = screen_sum(scratch, index.lists, index.centre_lists, index.levels, decomposition, index.n_items,
-                                         decomposed ? index.decomposed_reads : index.reads, budget, ordered);
+inline std::int64_t screen_sum_first(QueryScratch& scratch, const IndexView& index, std::int64_t budget, bool ordered) {
+  const float* weights = weigh_axes(scratch, index);
+  std::int64_t entries_read =
+      screen_sum(scratch, index.lists, index.levels, weights, index.n_axes, index.n_items, index.reads, budget, ordered);
   if (static_cast<std::int64_t>(scratch.candidates.size()) < budget) {
-    activate_lists(scratch, index, weigh_axes(scratch, index));
+    activate_lists(scratch, index, weights);
     entries_read += screen_improved(scratch, scratch.tree, index.lists.depth, budget);
   }
   return entries_read;
 }
 
-// Fills scratch.candidates with C(w); in the greedy order if asked. Returns the entries read.
-inline std::int64_t screen_candidates(QueryScratch& scratch, const IndexView& index, const Request& request, std::int64_t budget,
-                                      bool ordered) {
+// By a walk from what is remembered, or from the graph's own entries. Returns what is spent, rounded up; candidates are a part of it.
+inline std::int64_t screen_walk(QueryScratch& scratch, const IndexView& index, std::int64_t budget) {
+  const std::vector<std::int32_t>& known = scratch.remembered;
+  std::int64_t left = budget * kRowBits;
+  {
+    GreedyWalk walk(scratch.walk, index.graph, index.n_items, scratch.excluded, left, scratch.candidates);
+    if (known.empty()) {
+      walk.begin(index.graph.entries, index.graph.n_entries);
+      walk.from(scratch.query.data(), index.n_dims, index.graph.entries, index.graph.n_entries);
+    } else {
+      walk.from(scratch.query.data(), index.n_dims, known.data(), static_cast<std::int64_t>(known.size()));
+    }
+  }
+  // Where nothing leads any further, the rest is taken as it comes.
+  const std::int64_t rest = left / kRowBits;
+  const auto n = static_cast<std::int64_t>(scratch.candidates.size());
+  if (rest > 0) fill_in_id_order(scratch, index.n_items, n + rest);
+  left -= kRowBits * (static_cast<std::int64_t>(scratch.candidates.size()) - n);
+  return budget - left / kRowBits;
+}
+
+// By one of the rules that read lists: as many candidates as the budget allows.
+inline void screen_lists(QueryScratch& scratch, const IndexView& index, Variant variant, std::int64_t budget, bool ordered,
+                         Outcome& outcome) {
   const std::int64_t depth = index.lists.depth;
-  scratch.candidates.clear();
-  if (request.variant != Variant::sum) activate_lists(scratch, index, weigh_axes(scratch, index));
-  std::int64_t entries_read = 0;
-  switch (request.variant) {
-    case Variant::threshold:
-      entries_read = screen_threshold(scratch, index.knots, depth, budget, ordered);
-      break;
-    case Variant::improved_tree:
-      entries_read = screen_improved(scratch, scratch.tree, depth, budget);
-      break;
-    case Variant::improved_heap:
-      entries_read = screen_improved(scratch, scratch.heap, depth, budget);
-      break;
-    case Variant::original_tree:
-      entries_read = screen_original(scratch, scratch.tree, depth, budget);
-      break;
-    case Variant::sum:
-      entries_read = screen_sum_first(scratch, index, request.decomposition, budget, ordered);
-      break;
+  if (variant == Variant::sum) {
+    outcome.entries_read = screen_sum_first(scratch, index, budget, ordered);
+  } else {
+    activate_lists(scratch, index, weigh_axes(scratch, index));
+    switch (variant) {
+      case Variant::improved_tree:
+        outcome.entries_read = screen_improved(scratch, scratch.tree, depth, budget);
+        break;
+      case Variant::improved_heap:
+        outcome.entries_read = screen_improved(scratch, scratch.heap, depth, budget);
+        break;
+      case Variant::original_tree:
+        outcome.entries_read = screen_original(scratch, scratch.tree, depth, budget);
+        break;
+      default:
+        outcome.entries_read = screen_threshold(scratch, index.knots, depth, budget, ordered);
+    }
   }
   if (static_cast<std::int64_t>(scratch.candidates.size()) < budget) fill_in_id_order(scratch, index.n_items, budget);
-  return entries_read;
+  outcome.spent = static_cast<std::int64_t>(scratch.candidates.size());
+}
+
+// Fills scratch.candidates with C(w), what is remembered first; otherwise in the greedy order if asked.
+inline void screen_candidates(QueryScratch& scratch, const IndexView& index, const Request& request, std::int64_t budget, bool ordered,
+                              Outcome& outcome) {
+  scratch.candidates.clear();
+  scratch.load_remembered(request.remembered, request.n_remembered, index.n_items, budget);
+  const auto known = static_cast<std::int64_t>(scratch.remembered.size());
+  if (known < budget) {
+    if (request.variant == Variant::walk) {
+      outcome.spent = screen_walk(scratch, index, budget - known);
+    } else {
+      screen_lists(scratch, index, request.variant, budget - known, ordered, outcome);
+    }
+  }
+  outcome.spent += known;
+  scratch.candidates.insert(scratch.candidates.begin(), scratch.remembered.begin(), scratch.remembered.end());
 }
 
 // Loads the query and the exclusions and tells whether the budget can be spent. `eligible` is the number of items left.
 inline Status begin_query(QueryScratch& scratch, const IndexView& index, const Request& request, std::int64_t& eligible) {
   if (!scratch.load_query(request.query, index.n_dims, index.stride)) return Status::query_not_usable;
-  if (!decomposition_usable(index, request.decomposition)) return Status::decomposition_not_usable;
+  if (request.variant == Variant::walk && index.graph.neighbours == nullptr) return Status::nothing_to_walk_on;
   scratch.load_excluded(request.exclude, request.n_exclude, index.n_items);
   eligible = index.n_items - static_cast<std::int64_t>(scratch.excluded.size());
   return request.budget > index.max_budget && request.budget < eligible ? Status::budget_out_of_reach : Status::ok;
@@ -153,19 +177,18 @@ inline Outcome search(QueryScratch& scratch, const IndexView& index, const Reque
     outcome.complete = true;
     return outcome;
   }
-  outcome.entries_read = screen_candidates(scratch, index, request, request.budget, false);
+  screen_candidates(scratch, index, request, request.budget, false, outcome);
   rank_candidates(scratch, index.rows, index.stride, request.top_k);
-  outcome.spent = static_cast<std::int64_t>(scratch.candidates.size());
   return outcome;
 }
 
-// Screening alone. The result is left in scratch.candidates; nothing is spent.
+// Screening alone. The result is left in scratch.candidates; nothing is spent but what a walk spends on compressed rows.
 inline Outcome screen(QueryScratch& scratch, const IndexView& index, const Request& request, bool ordered) {
   Outcome outcome;
   std::int64_t eligible = 0;
   outcome.status = begin_query(scratch, index, request, eligible);
   if (outcome.status != Status::ok) return outcome;
-  outcome.entries_read = screen_candidates(scratch, index, request, std::min(request.budget, eligible), ordered);
+  screen_candidates(scratch, index, request, std::min(request.budget, eligible), ordered, outcome);
   return outcome;
 }
 

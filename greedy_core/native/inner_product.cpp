@@ -14,6 +14,9 @@ namespace {
 // the lines are still in the first-level cache when their turn comes.
 constexpr std::int64_t kPrefetchRows = 6;
 
+// Behind each code.
+constexpr std::int64_t kScaleBytes = 4;
+
 inline void prefetch_row(const float* row, std::int64_t stride) {
   for (std::int64_t t = 0; t < stride; t += kLaneBlock) __builtin_prefetch(row + t, 0, 3);
 }
@@ -32,7 +35,13 @@ inline void prefetch_row(const float* row, std::int64_t stride) {
       out[i] = dot_##set(rows + ids[i] * stride, query, stride);                                                 \
     }                                                                                                            \
   }                                                                                                              \
-  constexpr InnerProductKernel k_##set = {#set, score_block_##set, score_rows_##set};
+  target void score_codes_##set(const std::uint8_t* rows, std::int64_t width, const std::int8_t* query,         \
+                                const std::int32_t* ids, std::int64_t n, std::int32_t* out) {                   \
+    for (std::int64_t i = 0; i < n; ++i) {                                                                       \
+      out[i] = code_dot_##set(rows + ids[i] * (width + kScaleBytes), query, width);                              \
+    }                                                                                                            \
+  }                                                                                                              \
+  constexpr InnerProductKernel k_##set = {#set, score_block_##set, score_rows_##set, score_codes_##set};
 
 // ---- plain C++ -----------------------------------------------------------------------------------------------
 
@@ -73,6 +82,16 @@ inline float dot_plain(const float* row, const float* query, std::int64_t stride
   return lanes[0][0];
 }
 
+inline std::int32_t code_dot_plain(const std::uint8_t* code, const std::int8_t* query, std::int64_t width) {
+  std::int32_t sum = 0;
+  for (std::int64_t k = 0; k < width; ++k) {
+    for (std::int64_t part = 0; part < 4; ++part) {
+      sum += static_cast<std::int32_t>(code[k] >> (2 * part) & 3) * query[part * width + k];
+    }
+  }
+  return sum;
+}
+
 GREEDY_DEFINE_SCORERS(plain, )
 
 #ifdef GREEDY_X86
@@ -105,6 +124,46 @@ GREEDY_AVX2 inline float dot_avx2(const float* row, const float* query, std::int
   return reduce_8(_mm256_add_ps(_mm256_add_ps(low0, low1), _mm256_add_ps(high0, high1)));
 }
 
+// The products of 16 bytes, added up in pairs: at most 4 * 2 * 3 * 127 each.
+GREEDY_AVX2 inline __m128i code_products_16(const std::uint8_t* code, const std::int8_t* query, std::int64_t width) {
+  const __m128i low = _mm_set1_epi8(3);
+  const __m128i bytes = _mm_loadu_si128(reinterpret_cast<const __m128i*>(code));
+  const auto part = [&](__m128i shifted, std::int64_t at) GREEDY_AVX2 {
+    return _mm_maddubs_epi16(_mm_and_si128(shifted, low),
+                             _mm_loadu_si128(reinterpret_cast<const __m128i*>(query + at * width)));
+  };
+  return _mm_add_epi16(_mm_add_epi16(part(bytes, 0), part(_mm_srli_epi16(bytes, 2), 1)),
+                       _mm_add_epi16(part(_mm_srli_epi16(bytes, 4), 2), part(_mm_srli_epi16(bytes, 6), 3)));
+}
+
+GREEDY_AVX2 inline __m256i code_products_32(const std::uint8_t* code, const std::int8_t* query, std::int64_t width) {
+  const __m256i low = _mm256_set1_epi8(3);
+  const __m256i bytes = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(code));
+  const auto part = [&](__m256i shifted, std::int64_t at) GREEDY_AVX2 {
+    return _mm256_maddubs_epi16(_mm256_and_si256(shifted, low),
+                                _mm256_loadu_si256(reinterpret_cast<const __m256i*>(query + at * width)));
+  };
+  return _mm256_add_epi16(_mm256_add_epi16(part(bytes, 0), part(_mm256_srli_epi16(bytes, 2), 1)),
+                          _mm256_add_epi16(part(_mm256_srli_epi16(bytes, 4), 2), part(_mm256_srli_epi16(bytes, 6), 3)));
+}
+
+GREEDY_AVX2 inline std::int32_t code_dot_avx2(const std::uint8_t* code, const std::int8_t* query, std::int64_t width) {
+  __m128i sum = _mm_setzero_si128();
+  std::int64_t k = 0;
+  if (width >= 32) {
+    __m256i wide = _mm256_setzero_si256();
+    for (; k + 32 <= width; k += 32) {
+      wide = _mm256_add_epi32(wide, _mm256_madd_epi16(code_products_32(code + k, query + k, width), _mm256_set1_epi16(1)));
+    }
+    sum = _mm_add_epi32(_mm256_castsi256_si128(wide), _mm256_extracti128_si256(wide, 1));
+  }
+  if (k < width) {
+    sum = _mm_add_epi32(sum, _mm_madd_epi16(code_products_16(code + k, query + k, width), _mm_set1_epi16(1)));
+  }
+  sum = _mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0x4e));
+  return _mm_cvtsi128_si32(_mm_add_epi32(sum, _mm_shuffle_epi32(sum, 0xb1)));
+}
+
 GREEDY_DEFINE_SCORERS(avx2, GREEDY_AVX2)
 
 // ---- AVX-512 -------------------------------------------------------------------------------------------------
@@ -122,6 +181,11 @@ GREEDY_AVX512 inline float dot_avx512(const float* row, const float* query, std:
   const __m128 four = _mm_add_ps(_mm256_castps256_ps128(eight), _mm256_extractf128_ps(eight, 1));
   const __m128 two = _mm_add_ps(four, _mm_movehl_ps(four, four));
   return _mm_cvtss_f32(_mm_add_ss(two, _mm_shuffle_ps(two, two, 1)));
+}
+
+// Codes are too short for wider registers to pay.
+GREEDY_AVX512 inline std::int32_t code_dot_avx512(const std::uint8_t* code, const std::int8_t* query, std::int64_t width) {
+  return code_dot_avx2(code, query, width);
 }
 
 GREEDY_DEFINE_SCORERS(avx512, GREEDY_AVX512)

@@ -18,6 +18,10 @@ struct InnerProductKernel {
   // out[i] = <query, row ids[i]>, fetching rows ahead of their use.
   void (*score_rows)(const float* rows, std::int64_t stride, const float* query, const std::int32_t* ids,
                      std::int64_t n, float* out);
+  // out[i] = <query, code ids[i]> of codes of two bits (see code_table.h), `width` bytes each and a scale of four behind them; the
+  // query has 4 * width values. Whole numbers: every kernel gives the same.
+  void (*score_codes)(const std::uint8_t* rows, std::int64_t width, const std::int8_t* query, const std::int32_t* ids,
+                      std::int64_t n, std::int32_t* out);
 };
 
 // The kernel in use. Chosen once when the library is loaded; changing it is for tests.

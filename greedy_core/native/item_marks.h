@@ -1,4 +1,4 @@
-// A bit for each item: sorts many items, and drops those given twice, in one pass over the bits.
+// A bit for each item: small enough to stay in the caches, all zero between queries.
 #pragma once
 
 #include <algorithm>
@@ -11,6 +11,26 @@ namespace greedy {
 
 class ItemMarks {
  public:
+  void reserve(std::int64_t n_items) {
+    const auto words = static_cast<std::size_t>((n_items + 63) / 64);
+    if (words_.size() < words) words_.resize(words, 0);
+  }
+
+  bool contains(std::int32_t item) const { return word(item) >> (item & 63) & 1; }
+
+  // True if it was not marked before.
+  bool mark(std::int32_t item) {
+    std::uint64_t& bits = words_[static_cast<std::size_t>(item) / 64];
+    const std::uint64_t bit = std::uint64_t{1} << (item & 63);
+    const bool fresh = (bits & bit) == 0;
+    bits |= bit;
+    return fresh;
+  }
+
+  void clear(const std::int32_t* marked, std::size_t n) {
+    for (std::size_t i = 0; i < n; ++i) words_[static_cast<std::size_t>(marked[i]) / 64] = 0;
+  }
+
   // The items in ascending order, each once. All of them are below n_items.
   void sort_distinct(const std::int32_t* items, std::int64_t n, std::int64_t n_items, std::vector<std::int32_t>& sorted) {
     sorted.assign(items, items + n);
@@ -24,8 +44,8 @@ class ItemMarks {
       sorted.erase(std::unique(sorted.begin(), sorted.end()), sorted.end());
       return;
     }
+    reserve(n_items);
     const auto n_words = static_cast<std::size_t>((n_items + 63) / 64);
-    if (words_.size() < n_words) words_.resize(n_words, 0);
     for (std::int32_t item : sorted) words_[static_cast<std::size_t>(item) / 64] |= std::uint64_t{1} << (item % 64);
     sorted.clear();
     for (std::size_t at = 0; at < n_words; ++at) {
@@ -37,6 +57,8 @@ class ItemMarks {
   }
 
  private:
+  std::uint64_t word(std::int32_t item) const { return words_[static_cast<std::size_t>(item) / 64]; }
+
   std::vector<std::uint64_t> words_;
 };
 

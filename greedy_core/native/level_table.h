@@ -23,16 +23,13 @@ class LevelTable {
   static constexpr std::int32_t kLevels = 64;  // sixteen octaves below the largest gain
   static constexpr std::int32_t kBlock = 16;   // levels that are added up together
 
-  // Lists are numbered through: those of the axes, and behind them those of the centres.
-  void assign(const DirectionLists& lists, const DirectionLists& centre_lists) {
+  void assign(const DirectionLists& lists) {
     tails_.clear();
     rows_.clear();
     heads_.clear();
     top_ = 0.0f;
     measure(lists);
-    measure(centre_lists);
     count(lists);
-    count(centre_lists);
   }
 
   // The largest gain in any list.
@@ -40,12 +37,6 @@ class LevelTable {
   // counts(list)[m]: how many entries of the list gain at least top * 2^(-m/4), and more than nothing. None do at the kBlock levels
   // before the first.
   const std::int32_t* counts(std::int32_t list) const { return rows_.data() + static_cast<std::size_t>(list) * kRow + kBlock; }
-  void prefetch(std::int32_t list) const {
-    __builtin_prefetch(counts(list), 0, 3);
-    __builtin_prefetch(counts(list) + kBlock, 0, 3);
-    __builtin_prefetch(&tails_[static_cast<std::size_t>(list)], 0, 3);
-    __builtin_prefetch(&heads_[static_cast<std::size_t>(list)], 0, 3);
-  }
   // The first level with an entry.
   std::int32_t head(std::int32_t list) const { return heads_[static_cast<std::size_t>(list)]; }
   float tail(std::int32_t list) const { return tails_[static_cast<std::size_t>(list)]; }
@@ -75,7 +66,7 @@ class LevelTable {
     }
   }
 
-  // The rows of lists, behind those that are there; all of them have been measured.
+  // The rows of lists, all of which have been measured.
   void count(const DirectionLists& lists) {
     for (std::int64_t list = 0; list < lists.n_lists; ++list) {
       const float* values = lists.values + list * lists.depth;

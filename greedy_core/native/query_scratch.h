@@ -10,6 +10,7 @@
 #include "conditional_iterator.h"
 #include "direction_lists.h"
 #include "followed_lists.h"
+#include "greedy_walk.h"
 #include "item_marks.h"
 #include "item_table.h"
 #include "joint_entry.h"
@@ -49,6 +50,9 @@ struct QueryScratch {
   std::vector<std::int32_t> sum_keys;
   BestCandidates<std::int32_t> best_by_sum;
 
+  WalkScratch walk;
+  std::vector<std::int32_t> remembered;  // distinct, none excluded, the best first
+
   std::vector<float> scores;
   TopK top;
 
@@ -64,6 +68,22 @@ struct QueryScratch {
 
   void load_excluded(const std::int32_t* ids, std::int64_t n, std::int64_t n_items) {
     excluded_marks.sort_distinct(ids, n, n_items, excluded);
+  }
+
+  // What a known query remembers, up to the first negative id. The items are excluded from then on: they are candidates already.
+  void load_remembered(const std::int32_t* ids, std::int64_t n, std::int64_t n_items, std::int64_t most) {
+    remembered.clear();
+    if (n == 0) return;
+    walk.seen.reserve(n_items);
+    for (std::int64_t i = 0; i < n && ids[i] >= 0 && static_cast<std::int64_t>(remembered.size()) < most; ++i) {
+      if (std::binary_search(excluded.begin(), excluded.end(), ids[i])) continue;
+      if (walk.seen.mark(ids[i])) remembered.push_back(ids[i]);
+    }
+    walk.seen.clear(remembered.data(), remembered.size());
+    const auto n_excluded = static_cast<std::ptrdiff_t>(excluded.size());
+    excluded.insert(excluded.end(), remembered.begin(), remembered.end());
+    std::sort(excluded.begin() + n_excluded, excluded.end());
+    std::inplace_merge(excluded.begin(), excluded.begin() + n_excluded, excluded.end());
   }
 };
 

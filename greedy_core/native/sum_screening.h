@@ -18,10 +18,10 @@
 
 namespace greedy {
 
-// The first round chooses up to 64 candidates, every further one four times as many: a small budget reads few entries, and
-// most candidates of a large one are chosen after many entries have been read.
-constexpr std::int64_t kFirstRound = 64;
-constexpr std::int64_t kRoundGrowth = 4;
+// The first round chooses up to 32 candidates, every further one up to twice as many in all: a budget reads no more than what one of
+// twice its size would. Smaller steps would follow the budget closer, but every round looks at all items in sight again.
+constexpr std::int64_t kFirstRound = 32;
+constexpr std::int64_t kRoundGrowth = 2;
 
 // Clears the sums however the screening ends.
 struct SumsInUse {
@@ -31,36 +31,25 @@ struct SumsInUse {
 
 // `reads` entries of each side are read for each candidate of a round. Fewer than `budget` candidates are chosen when fewer items
 // have an entry in favour.
-inline std::int64_t screen_sum(QueryScratch& scratch, const DirectionLists& lists, const DirectionLists& centre_lists,
-                               const LevelTable& levels, const Decomposition& decomposition, std::int64_t n_items, std::int64_t reads,
-                               std::int64_t budget, bool ordered) {
+inline std::int64_t screen_sum(QueryScratch& scratch, const DirectionLists& lists, const LevelTable& levels, const float* weights,
+                               std::int64_t n_axes, std::int64_t n_items, std::int64_t reads, std::int64_t budget, bool ordered) {
   float largest = 0.0f;
-  for (std::int64_t i = 0; i < decomposition.size(); ++i) largest = std::max(largest, std::fabs(decomposition.weights[i]));
+  for (std::int64_t t = 0; t < n_axes; ++t) largest = std::max(largest, std::fabs(weights[t]));
   if (largest == 0.0f || levels.top() == 0.0f) return 0;
 
-  // Nobody could guess which centres a query follows: memory is asked for them while the axes are looked at.
-  for (std::int64_t i = 0; i < decomposition.n_centres; ++i) {
-    const auto centre = static_cast<std::int64_t>(decomposition.centres[i]);
-    levels.prefetch(static_cast<std::int32_t>(lists.n_lists + centre));
-    __builtin_prefetch(centre_lists.ids + centre * centre_lists.depth, 0, 3);
-    __builtin_prefetch(centre_lists.values + centre * centre_lists.depth, 0, 3);
-  }
-
-  // The largest sum that can be, as many times the largest product as there are directions, must fit beside the flag.
-  const double unit = static_cast<double>(1 << 28) / (static_cast<double>(decomposition.size()) * levels.top() * largest);
+  // The largest sum that can be, as many times the largest product as there are axes, must fit beside the flag.
+  const double unit = static_cast<double>(1 << 28) / (static_cast<double>(n_axes) * levels.top() * largest);
   FollowedWeights& followed = scratch.followed;
-  followed.assign(decomposition, largest);
-  scratch.in_favour.assign(followed, levels, decomposition, false);
-  scratch.against.assign(followed, levels, decomposition, true);
+  followed.assign(weights, n_axes, largest);
+  scratch.in_favour.assign(followed, levels, weights, false);
+  scratch.against.assign(followed, levels, weights, true);
   scratch.sums.begin(n_items);
   const SumsInUse cleared_at_the_end{scratch};
   for (std::int32_t j : scratch.excluded) scratch.sums.exclude(j);
   const auto note = [&](std::int32_t list, std::int32_t start, std::int32_t n, float magnitude) {
-    const bool along_centre = list >= lists.n_lists;
-    const DirectionLists& from = along_centre ? centre_lists : lists;
-    const std::int64_t at = (along_centre ? list - lists.n_lists : list) * from.depth + start;
+    const std::int64_t at = list * lists.depth + start;
     const auto scale = static_cast<float>(std::min(magnitude * unit, 1e38));
-    scratch.sums.note(from.ids + at, from.values + at, n, from.n_lists * from.depth - at, levels.tail(list), scale);
+    scratch.sums.note(lists.ids + at, lists.values + at, n, lists.n_lists * lists.depth - at, levels.tail(list), scale);
   };
   constexpr std::int32_t kLast = LevelTable::kLevels - 1;
   std::int64_t entries_read = 0;

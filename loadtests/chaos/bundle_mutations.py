@@ -38,10 +38,7 @@ _WITHIN_TOLERANCE = frozenset(
         "index.rows",
         "index.list_values",
         "index.axes",
-        "index.centres",
-        "index.centre_list_ids",
-        "index.centre_list_values",
-        "users.routes",
+        "users.remembered",
     }
 )
 _WRONG_FLOATS = (np.nan, np.inf, -np.inf, 1e30, 2e15)
@@ -101,8 +98,8 @@ def answers(bundle: Path) -> bytes:
             said.append(None)
             continue
         for budget in (1, 7, min(index.max_budget, opened.n_items)):
-            for decomposition in (None, opened.user_decomposition(user)):
-                found = index.search(vector, 10, budget, seen, None, decomposition)
+            for remembered in (None, opened.user_remembered(user)):
+                found = index.search(vector, 10, budget, seen, None, remembered)
                 nonsense = (
                     found.spent > budget
                     or not np.isfinite(found.scores).all()
@@ -209,7 +206,7 @@ def _of_array(bundle: Path, name: str, rng: np.random.Generator) -> Iterator[Mut
         )
     if array.ndim == 2:
         row = int(rng.integers(len(array)))
-        value = np.nan if array.dtype.kind == "f" else -1
+        value = {"f": np.nan, "u": 255}.get(array.dtype.kind, -1)
         yield Mutation(
             f"row {row} of {name} = {value}, signed",
             partial(_store, name=name, change=partial(_put, at=(row, slice(None)), value=value)),
@@ -277,7 +274,7 @@ def _of_info(bundle: Path, rng: np.random.Generator) -> Iterator[Mutation]:
     info = _manifest(bundle)["info"]
     places = [(key,) for key in info] + [("index", key) for key in info["index"]]
     # How much is read for a candidate, and what things are called, is the maker's choice.
-    free = {"reads", "routed_reads", "variant", "version", "built_at", "metadata", "calibration", "directions"}
+    free = {"reads", "variant", "version", "built_at", "metadata", "calibration", "directions"}
     for place in places:
         plausible = place[-1] in free
         yield Mutation(f"info {place} removed, signed", partial(_edit_info, place=place), plausible=plausible)

@@ -30,6 +30,8 @@ from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
 
+from loadtests.index import training
+
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
@@ -42,7 +44,7 @@ CACHE = Path(__file__).resolve().parents[2] / ".cache" / "datasets"
 NAMES = ("gaussian", "uniform", "topics", "interactions")
 # How interactions are factorised, with a number that changes with the generator or the factorisation: vectors cached
 # by an older one must not be met again.
-METHODS = {"als": 1, "explicit": 2}
+METHODS = {"als": 1, "explicit": 2, **training.METHODS}
 # Of conjugate gradients in a round of the explicit factorisation; where nothing is left to improve, TINY is divided by.
 STEPS, TINY = 3, np.float32(1e-30)
 
@@ -79,15 +81,16 @@ def load(
     """Return the named data set, from the cache if it was made before.
 
     `interactions` (a path) selects the set of that name and ignores `items`; `method` is how interactions are
-    factorised, "als" (implicit feedback) or "explicit" (the paper's objective). `alpha` is the confidence that ALS
-    puts in an interaction: 1 is the library's default, 10 to 40 give flatter vectors that are harder to search.
+    factorised, "als" (implicit feedback), "explicit" (the paper's objective) or a method of training.py. `alpha` is
+    the confidence that ALS puts in an interaction: 1 is the library's default, 10 to 40 give flatter vectors that are
+    harder to search.
     At most a fifth of the users become queries.
     """
     if interactions is not None:
         name = "interactions"
     if name not in NAMES or method not in METHODS:
         raise ValueError(
-            f"There is no data set {name!r} by {method!r}: choose one of {', '.join(NAMES)} by {' or '.join(METHODS)}."
+            f"There is no data set {name!r} by {method!r}: choose one of {', '.join(NAMES)} by {', '.join(METHODS)}."
         )
     if min(items, dims, queries) < 1:
         raise ValueError(f"Sizes are at least 1; got items={items}, dims={dims}, queries={queries}.")
@@ -112,14 +115,16 @@ def load(
         pairs = read_interactions(path) if path else generate_topics(items, seed=seed, progress=progress)
         if method == "als":
             vectors = factorise_implicit(pairs, dims, alpha=alpha, seed=seed, progress=progress)
-        else:
+        elif method == "explicit":
             vectors = factorise_explicit(pairs, dims, seed=seed, progress=progress)
+        else:
+            vectors = training.train(pairs, method, dims, seed=seed)
         _store(folder, *vectors)
     item_vectors = np.load(folder / "items.npy", mmap_mode="r")
     user_vectors = np.load(folder / "users.npy", mmap_mode="r")
     # Users were shuffled when they were stored: a slice is a sample.
     cut = min(queries, max(1, len(user_vectors) // 5))
-    shape = f"{len(item_vectors)}x{dims}"
+    shape = f"{len(item_vectors)}x{item_vectors.shape[1]}"
     suffix = f"-{method}" if method != "als" else "" if alpha == 1.0 else f"-alpha{alpha:g}"
     return Dataset(f"{label}{suffix}-{shape}", item_vectors, user_vectors[cut:], np.array(user_vectors[:cut]))
 

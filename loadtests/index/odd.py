@@ -17,8 +17,6 @@ from rich.console import Console
 from rich.table import Table
 
 from greedy_core import GreedyIndex
-from greedy_core.fit.choice import choose
-from greedy_core.fit.trial import hold_out
 from loadtests.index import datasets, measure
 
 if TYPE_CHECKING:
@@ -68,8 +66,7 @@ def main(arguments: list[str] | None = None) -> None:
     n = options.pop("queries")
     data = datasets.load(**options)
     items, users = np.array(data.items), np.array(data.users)
-    fitted, held_out, _ = hold_out(users)
-    index = choose([GreedyIndex.build(items, queries=fitted, directions="learned")], held_out)
+    index = GreedyIndex.build(items, queries=users, directions="auto")
     principal = GreedyIndex.build(items, queries=users, directions="principal")
     table = Table(title=f"{data.name}: recall@10 of {index.directions} ({index.screening}), and above principal axes")
     table.add_column("query")

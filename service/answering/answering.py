@@ -362,7 +362,7 @@ class Answering:
                     top_k,
                     [search.grant.granted for search in group],
                     [search.excluded for search in group],
-                    decompositions=[search.hint for search in group],
+                    remembered=[search.hint for search in group],
                 )
             except InvalidQueryError as error:
                 raise errors.invalid("vector", "cannot be searched with", f"finite numbers: {error}") from None

@@ -52,7 +52,7 @@ def query(
         position = model.user_position(user)
         if position is not None:
             fallback = "no_vector"
-            wanted, hint = model.user_vector(position), model.user_decomposition(position)
+            wanted, hint = model.user_vector(position), model.user_remembered(position)
             left_out += model.seen_items(position).tolist() if exclude_seen else []
     elif item is not None:
         answer["item_id"] = item
@@ -211,7 +211,7 @@ def _sample(model: Bundle, count: int, seed: int) -> list[Asked]:
     """Draw users that have a vector; items, if there are no users."""
     order = np.random.default_rng(seed).permutation(model.n_users).tolist() if model.n_users else []
     found = [
-        Asked(vector, model.user_decomposition(position))
+        Asked(vector, model.user_remembered(position))
         for position in order[: 2 * count]
         if (vector := model.user_vector(position)) is not None
     ]

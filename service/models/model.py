@@ -93,7 +93,7 @@ class Model:
                 return None
             head = b'{"user_id":' + orjson.dumps(user_id) + b","
             seen = self.bundle.seen_items(position) if self.has_seen else None
-            user = KnownUser(head, vector, seen, self.bundle.user_decomposition(position))
+            user = KnownUser(head, vector, seen, self.bundle.user_remembered(position))
             if len(self._users) >= KNOWN_USERS:
                 self._users.clear()
             self._users[user_id] = user

@@ -34,6 +34,8 @@ BUILDS = {
     "principal": lambda items: GreedyIndex.build(items, directions="principal"),
     "sparse": lambda items: GreedyIndex.build(items, directions="sparse"),
     "sparse of items and users": lambda items: GreedyIndex.build(items, queries=items[:1], directions="sparse"),
+    "graph": lambda items: GreedyIndex.build(items, directions="graph"),
+    "graph of items and users": lambda items: GreedyIndex.build(items, queries=items[:1], directions="graph"),
     "principal of items and users": lambda items: GreedyIndex.build(items, queries=items[:1], directions="principal"),
 }
 every_index = pytest.mark.parametrize("build", BUILDS.values(), ids=BUILDS)
@@ -55,8 +57,10 @@ def test_a_budget_for_all_items_gives_the_exact_answer(build, problem, top_k):
 @given(problems(), st.integers(1, 50))
 def test_the_budget_is_a_promise(build, problem, top_k):
     items, query, budget, exclude = problem
-    result = build(items).search(query, top_k=top_k, budget=budget, exclude=exclude)
-    assert_valid_receipt(result, n_items=len(items), top_k=top_k, budget=budget, exclude=exclude)
+    index = build(items)
+    result = index.search(query, top_k=top_k, budget=budget, exclude=exclude)
+    walked = getattr(index, "has_graph", False)
+    assert_valid_receipt(result, n_items=len(items), top_k=top_k, budget=budget, exclude=exclude, walked=walked)
     assert result.spent == min(budget, len(items) - len(set(exclude)))
 
 

@@ -9,7 +9,7 @@ from greedy_core.screening import VARIANTS
 RNG = np.random.default_rng(8)
 ITEMS = RNG.normal(size=(5000, 6)).astype(np.float32)
 QUERIES = RNG.normal(size=(5, 6)).astype(np.float32)
-INDEX = GreedyIndex.build(ITEMS, directions="sparse", max_budget=200)
+INDEX = GreedyIndex.build(ITEMS, directions="graph", max_budget=200)
 
 
 @pytest.mark.parametrize("variant", VARIANTS)

@@ -58,12 +58,17 @@ def test_every_instruction_set_gives_the_same_bits(data):
         assert scores_with(name, items, query).tobytes() == expected.tobytes(), name
 
 
+@pytest.mark.parametrize("directions", ["principal", "graph"])
+@pytest.mark.parametrize("n_dims", [50, 64, 200])
 @pytest.mark.parametrize("name", AVAILABLE)
-def test_searches_are_the_same_on_every_instruction_set(name):
+def test_searches_are_the_same_on_every_instruction_set(name, n_dims, directions):
     rng = np.random.default_rng(11)
-    items, queries = rng.normal(size=(2000, 50)).astype(np.float32), rng.normal(size=(20, 50)).astype(np.float32)
+    items, queries = (
+        rng.normal(size=(2000, n_dims)).astype(np.float32),
+        rng.normal(size=(20, n_dims)).astype(np.float32),
+    )
     use_instruction_set("plain")
-    index = GreedyIndex.build(items, directions="principal")
+    index = GreedyIndex.build(items, directions=directions)
     expected = index.search_batch(queries, budget=100)
     use_instruction_set(name)
     for result, plain in zip(index.search_batch(queries, budget=100), expected, strict=True):

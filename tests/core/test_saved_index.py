@@ -11,7 +11,7 @@ ITEMS = RNG.normal(size=(300, 20)).astype(np.float32)
 QUERY = RNG.normal(size=20).astype(np.float32)
 
 
-def build(directions="learned"):
+def build(directions="graph"):
     return GreedyIndex.build(ITEMS, directions=directions, max_budget=50)
 
 
@@ -30,12 +30,12 @@ def test_a_saved_index_gives_the_same_answers(index, tmp_path):
     assert not loaded.items.flags.writeable
 
 
-def test_a_saved_index_finds_the_same_decompositions(tmp_path):
+def test_a_saved_index_screens_and_remembers_the_same(tmp_path):
     index = build()
     index.save(tmp_path / "index")
     loaded = GreedyIndex.load(tmp_path / "index")
-    assert (loaded.n_centres, loaded.screening, loaded.nbytes) == (index.n_centres, index.screening, index.nbytes)
-    np.testing.assert_array_equal(loaded.decompose(QUERY[None]), index.decompose(QUERY[None]))
+    assert (loaded.has_graph, loaded.screening, loaded.nbytes) == (True, index.screening, index.nbytes)
+    np.testing.assert_array_equal(loaded.remember(QUERY[None]), index.remember(QUERY[None]))
 
 
 def test_one_kind_is_not_loaded_as_another(tmp_path):
@@ -93,17 +93,19 @@ def put(at, value):
         ("directions", lambda _: 7),
         ("variant", lambda _: "guess"),
         ("reads", lambda _: 0),
-        ("routed_reads", lambda _: "4"),
-        ("centre_list_ids", put((0, 0), 300)),
-        ("centre_list_ids", lambda ids: ids[:-1]),
-        ("centre_list_ids", lambda ids: np.ascontiguousarray(ids[:, :-1])),
-        ("centre_list_values", put((1, 0), np.inf)),
-        ("centre_list_values", lambda values: values[:, :0]),
-        ("centres", lambda centres: centres[:-1]),
-        ("centres", lambda centres: centres[:0]),
-        ("centres", lambda centres: np.ascontiguousarray(centres[:, :-1])),
-        ("centres", put((0, 0), np.nan)),
-        ("centres", put((0, 0), 5.0)),
+        ("graph_neighbours", put((7, 3), 300)),
+        ("graph_neighbours", put((7, 3), -2)),
+        ("graph_neighbours", lambda ids: ids[:-1]),
+        ("graph_neighbours", lambda ids: ids[:, :0]),
+        ("graph_neighbours", lambda ids: ids.astype(np.int64)),
+        ("graph_entries", put((0, 0), 300)),
+        ("graph_entries", put((0, 0), -1)),
+        ("graph_entries", lambda ids: ids[:, :0]),
+        ("graph_entries", lambda ids: np.repeat(ids, 2, axis=0)),
+        ("graph_codes", lambda codes: codes[:-1]),
+        ("graph_codes", lambda codes: np.ascontiguousarray(codes[:, :-1])),
+        ("longest_code", lambda _: None),
+        ("longest_code", lambda _: "1"),
     ],
 )
 def test_arrays_that_do_not_fit_are_refused(name, change):
@@ -113,7 +115,7 @@ def test_arrays_that_do_not_fit_are_refused(name, change):
     assert str(error.value).endswith(".")
 
 
-@pytest.mark.parametrize("name", ["rows", "list_ids", "list_values"])
+@pytest.mark.parametrize("name", ["rows", "list_ids", "list_values", "graph_entries", "graph_codes"])
 def test_a_missing_array_is_named(name):
     arrays, info = build().to_arrays()
     del arrays[name]
@@ -126,3 +128,18 @@ def test_rows_that_went_bad_give_no_result_and_no_crash():
     result = GreedyIndex.from_arrays(arrays, info).search(QUERY, budget=50)
     assert len(result.ids) == len(result.scores) == 0
     assert result.spent == 50
+
+
+@pytest.mark.parametrize("garbage", [0, 85, 255])
+def test_codes_that_went_bad_cost_recall_and_nothing_else(garbage):
+    arrays, info = damaged("graph_codes", lambda codes: np.full_like(codes, garbage))
+    result = GreedyIndex.from_arrays(arrays, info).search(QUERY, budget=50)
+    assert result.spent == 50
+    assert len(set(result.ids.tolist())) == 10
+
+
+def test_an_index_that_walks_has_a_graph():
+    arrays, info = build().to_arrays()
+    del arrays["graph_neighbours"]
+    with pytest.raises(CorruptModelError, match="no graph"):
+        GreedyIndex.from_arrays(arrays, info)

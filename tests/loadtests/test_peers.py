@@ -108,11 +108,11 @@ def test_our_labels_say_what_is_searched(ours, tiny):
     for contestant in ours.contestants():
         for setting in contestant.settings:
             screening, budget = searched(setting.label)
-            query, decomposition = question = setting.ask(tiny.queries)[0]
-            assert (decomposition is not None) == (contestant.family in (KNOWN, AS_BUILT[KNOWN]))
+            query, remembered = question = setting.ask(tiny.queries)[0]
+            assert (remembered is not None) == (contestant.family in (KNOWN, AS_BUILT[KNOWN]))
             result = setting.search(question)
             assert result.spent <= budget
-            alone = ours.index.screened_by(screening).search(query, budget=budget, decomposition=decomposition)
+            alone = ours.index.screened_by(screening).search(query, budget=budget, remembered=remembered)
             assert np.array_equal(result.ids, alone.ids)
 
 

@@ -47,7 +47,7 @@ def write_model(path, *, seed=0, n_items=N_ITEMS, calibration=CALIBRATION, max_b
     item_ids = [*STRANGE_IDS, *(f"i{n}" for n in range(len(STRANGE_IDS), n_items))]
     starts = np.arange(N_USERS + 1) * 5
     arguments = {
-        "index": GreedyIndex.build(items, queries=users[:-1], directions="learned", max_budget=max_budget),
+        "index": GreedyIndex.build(items, queries=users[:-1], directions="graph", max_budget=max_budget),
         "item_ids": item_ids,
         "user_vectors": users,
         "user_ids": [*STRANGE_IDS, *(f"u{n}" for n in range(len(STRANGE_IDS), N_USERS))],

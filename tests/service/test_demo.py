@@ -65,7 +65,7 @@ def test_what_a_budget_buys_is_known(model):
     assert 64 <= calibration.sample_size <= 100
     assert (calibration.directions, calibration.screening) == (
         model.index.directions,
-        str(model.index.screening.with_decomposition),
+        str(model.index.screening),
     )
     assert calibration.recall_at(8) < 0.9
     assert calibration.recall_at(256) > 0.95

@@ -46,15 +46,14 @@ class OurIndex:
         self.index = index
 
     def ask(self, queries: NDArray[np.float32]) -> Any:
-        """Find the decompositions that a model has stored for its users."""
-        decomposed = isinstance(self.index, GreedyIndex) and self.index.n_centres and self.index.uses_decompositions
-        return queries, self.index.decompose(queries) if decomposed else None
+        """Find the items that a model has stored for its users."""
+        return queries, self.index.remember(queries) if isinstance(self.index, GreedyIndex) else None
 
     def run(self, asked: Any, top_k: int, *, known: bool = False, **knobs: Any) -> Any:
-        """Answer by one call of search_batch; the queries of known users follow their decompositions."""
-        queries, decompositions = asked
+        """Answer by one call of search_batch; known users remember their best items."""
+        queries, remembered = asked
         return self.index.search_batch(
-            queries, top_k=top_k, threads=1, decompositions=decompositions if known else None, **knobs
+            queries, top_k=top_k, threads=1, remembered=remembered if known else None, **knobs
         )
 
     def read(self, raw: Any, top_k: int) -> Found:

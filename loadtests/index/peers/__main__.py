@@ -2,6 +2,7 @@
 
     python -m loadtests.index.peers --data topics --items 650000 --dims 128
     python -m loadtests.index.peers --interactions ratings.npz --dims 64 128 200 --quick
+    python -m loadtests.index.peers --interactions ratings.npz --dims 64 --method towers-cosine bpr
     python -m loadtests.index.peers --results            # all runs so far into RESULTS.md
 
 Prints tables and writes loadtests/index/out/peers-*.{json,png}.
@@ -15,6 +16,7 @@ import os
 import platform
 import sys
 import time
+from itertools import product
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -111,7 +113,7 @@ def _recall_at_budget(ours: Ours, queries: Any, truth: Any) -> dict[str, dict[st
         family: {
             setting.label.rsplit(" ", 1)[1]: recall(setting, queries, truth)
             for setting in contestants[AS_BUILT[family]].settings
-            if setting.label.endswith((" 64", " 256"))
+            if setting.label.endswith((" 64", " 256", " 1024"))
         }
         for family in OURS
     }
@@ -134,7 +136,7 @@ def breakdown(
     starts = range(0, len(queries) - BATCH + 1, BATCH)
     parts = [list(zip(*ours.questions(family, queries[start : start + BATCH]), strict=True)) for start in starts]
     together = Setting(
-        "batch", lambda part: index.search_batch(part[0], 10, budget, decompositions=part[1]), ask=lambda _: parts
+        "batch", lambda part: index.search_batch(part[0], 10, budget, remembered=part[1]), ask=lambda _: parts
     )
     (batch,) = side_by_side([together], queries[: len(parts)], 2 * rounds)
     return {
@@ -170,6 +172,9 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--dims", type=int, nargs="+", default=[128], help="dimensions (default: 128)")
     options.add_argument("--interactions", type=Path, nargs="+", metavar="FILE.npz", help="factorise these instead")
     options.add_argument("--alpha", type=float, default=1.0, help="confidence in ALS (default: %(default)s)")
+    options.add_argument(
+        "--method", nargs="+", default=["als"], choices=[*datasets.METHODS], help="kinds of models (default: als)"
+    )
     options.add_argument("--quick", action="store_true", help="fewer builds of each peer")
     options.add_argument(
         "--peers", nargs="+", default=[*FAMILIES], choices=[*FAMILIES], metavar="NAME", help="only these"
@@ -195,8 +200,10 @@ def main(arguments: list[str] | None = None) -> int:
     measure.one_thread()
     OUT.mkdir(exist_ok=True)
     for path in options.interactions or [None]:
-        for dims in options.dims:
-            data = datasets.load(options.data, items=options.items, dims=dims, interactions=path, alpha=options.alpha)
+        for dims, method in product(options.dims, options.method):
+            data = datasets.load(
+                options.data, items=options.items, dims=dims, interactions=path, alpha=options.alpha, method=method
+            )
             if options.build:
                 items = np.array(data.items)
                 gather(items, data.name, quick=options.quick, limit=options.limit, families=options.peers)
@@ -210,7 +217,8 @@ def main(arguments: list[str] | None = None) -> int:
                 families=options.peers,
             )
             source = f"--interactions {path.name}" if path else f"--data {options.data} --items {options.items}"
-            flags = [f"--alpha {options.alpha:g}"] * (options.alpha != 1) + ["--quick"] * options.quick
+            flags = [f"--method {method}"] * (method != "als") + [f"--alpha {options.alpha:g}"] * (options.alpha != 1)
+            flags += ["--quick"] * options.quick
             run["command"] = " ".join(["python -m loadtests.index.peers", source, f"--dims {dims}", *flags])
             run["date"], run["machine"] = time.strftime("%Y-%m-%d %H:%M"), machine()
             report.show(run, console)

@@ -8,8 +8,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 
 from greedy_core import ExactIndex, GreedyIndex
-from greedy_core.fit.choice import choose
-from greedy_core.fit.trial import hold_out
 from greedy_core.screening import Screening
 
 if TYPE_CHECKING:
@@ -18,10 +16,11 @@ if TYPE_CHECKING:
     from numpy.typing import NDArray
 
     Floats = NDArray[np.float32]
-    Question = tuple[Floats, Floats | None]
+    Ints = NDArray[np.int32]
+    Question = tuple[Floats, Ints | None]
 
 TOP_K = 10
-# The same index twice: asked for a user whose decomposition it has stored, and for a vector that it has never seen.
+# The same index twice: asked for a user whose best items it has stored, and for a vector that it has never seen.
 KNOWN, VECTOR = "ours, known user", "ours, vector"
 OURS = (KNOWN, VECTOR)
 AS_BUILT = {family: f"{family}, as built" for family in OURS}
@@ -71,47 +70,43 @@ class Contestant(NamedTuple):
 
 
 class Ours:
-    """Our index as its calibration made it, with the same lists read to other depths."""
+    """Our index as its calibration made it, and with its other ways of screening."""
 
     def __init__(self, items: Floats, users: Floats) -> None:
-        """Build on all cores: learned directions, and how far they are read calibrated on users kept back."""
+        """Build on all cores, as `budgetrec build` does."""
         start = time.process_time()
-        fitted, held_out, _ = hold_out(np.ascontiguousarray(users))
-        self.index = choose([GreedyIndex.build(items, queries=fitted, directions="learned")], held_out)
+        self.index = GreedyIndex.build(items, queries=np.ascontiguousarray(users), directions="auto")
         self.build_seconds = time.process_time() - start
-        self._decompositions: dict[bytes, Floats] = {}
+        self._remembered: dict[bytes, Ints] = {}
 
     def questions(self, family: str, queries: Floats) -> list[Question]:
-        """Return the queries, those of known users with their decompositions, which such an index has stored."""
-        if family == VECTOR:
+        """Return the queries, those of known users with what they remember, which a bundle has stored."""
+        if family in (VECTOR, AS_BUILT[VECTOR]):
             return [(query, None) for query in queries]
-        if any(query.tobytes() not in self._decompositions for query in queries):
-            decompositions = self.index.decompose(queries)
-            self._decompositions |= {
-                query.tobytes(): decomposition for query, decomposition in zip(queries, decompositions, strict=True)
-            }
-        return [(query, self._decompositions[query.tobytes()]) for query in queries]
+        if any(query.tobytes() not in self._remembered for query in queries):
+            remembered = self.index.remember(queries)
+            self._remembered |= {query.tobytes(): ids for query, ids in zip(queries, remembered, strict=True)}
+        return [(query, self._remembered[query.tobytes()]) for query in queries]
 
     def contestants(self) -> list[Contestant]:
-        """For each family every depth of reading, for vectors the paper's max rule too, and the index as built."""
-        built = self.index.screening
-        found = []
-        for family, own in ((KNOWN, built.with_decomposition), (VECTOR, built.without_decomposition)):
-            ways = [Screening("sum", reads, reads) for reads in READS] + [Screening("threshold")] * (family == VECTOR)
-            found += [self._contestant(family, screening) for screening in ways]
-            as_built = self._contestant(family, own)
+        """For vectors every way of screening that the index has, and both families as built."""
+        ways = [Screening("threshold"), *(Screening("sum", reads) for reads in READS)]
+        ways += [Screening("walk")] * self.index.has_graph
+        found = [self._contestant(VECTOR, screening) for screening in ways]
+        found.append(self._contestant(KNOWN, self.index.screening))
+        for family in OURS:
+            as_built = self._contestant(family, self.index.screening)
             found.append(as_built._replace(name=AS_BUILT[family], family=AS_BUILT[family]))
         return found
 
     def setting(self, family: str, screening: Screening, budget: int) -> Setting:
         """Return the setting of one budget."""
         search = self.index.screened_by(screening).search
-        asked = family if screening.variant == "sum" else VECTOR
         return Setting(
             label_of(screening, budget),
             lambda question: search(question[0], TOP_K, budget, None, None, question[1]),
             lambda result: result.ids,
-            ask=lambda queries: self.questions(asked, queries),
+            ask=lambda queries: self.questions(family, queries),
         )
 
     def _contestant(self, family: str, screening: Screening) -> Contestant:
@@ -128,10 +123,9 @@ def label_of(screening: Screening, budget: int) -> str:
 def searched(label: str) -> tuple[Screening, int]:
     """Return the screening and the budget behind a label."""
     way, budget = label.rsplit(", budget ", 1)
-    if way == "threshold":
+    if way in ("threshold", "walk"):
         return Screening(way), int(budget)
-    reads = int(way.split()[2])
-    return Screening("sum", reads, reads), int(budget)
+    return Screening("sum", int(way.split()[2])), int(budget)
 
 
 def exact_scan(items: Floats) -> Contestant:

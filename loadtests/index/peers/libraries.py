@@ -225,7 +225,8 @@ class FaissFastScan(_Faiss):
     def fill(self, items: Floats, deadline: float) -> None:  # noqa: ARG002
         faiss, n_dims = self.library, items.shape[1]
         lists, metric = self.options["lists"], faiss.METRIC_INNER_PRODUCT
-        base = faiss.IndexIVFPQFastScan(faiss.IndexFlatIP(n_dims), n_dims, lists, n_dims // 2, 4, metric)
+        parts = max(count for count in range(1, max(1, n_dims // 2) + 1) if n_dims % count == 0)
+        base = faiss.IndexIVFPQFastScan(faiss.IndexFlatIP(n_dims), n_dims, lists, parts, 4, metric)
         self.index = faiss.IndexRefineFlat(base)
         self.index.train(items)
         self.index.add(items)
@@ -263,6 +264,64 @@ class FaissHnsw(_Faiss):
     def settings(self) -> list[Setting]:
         graph = self.index.hnsw
         return [self.asked(f"ef={ef}", lambda ef=ef: setattr(graph, "efSearch", ef)) for ef in EFS]
+
+
+class FaissHnswSq(FaissHnsw):
+    """The graph on raw inner products with rows of 8 bits a coordinate, and exact refinement."""
+
+    family = "faiss HNSW-SQ"
+
+    def fill(self, items: Floats, deadline: float) -> None:
+        faiss = self.library
+        base = faiss.IndexHNSWSQ(
+            items.shape[1], faiss.ScalarQuantizer.QT_8bit, self.options["M"], faiss.METRIC_INNER_PRODUCT
+        )
+        base.hnsw.efConstruction = 200
+        base.train(items)
+        self.index = faiss.IndexRefineFlat(base)
+        self.grow(len(items), deadline, lambda i, j: self.index.add(items[i:j]))
+        self._base = base  # the refining index does not keep it alive
+
+    def settings(self) -> list[Setting]:
+        graph = self.library.downcast_index(self.index.base_index).hnsw
+        self.index.k_factor = 2
+        return [self.asked(f"ef={ef}", lambda ef=ef: setattr(graph, "efSearch", ef)) for ef in EFS]
+
+
+class NgtGraph(Peer):
+    """NGT's graph and tree, on vectors with one more coordinate that makes L2 rank as inner products do."""
+
+    family, module, package = "NGT", "ngtpy", "ngt"
+
+    def build(self, items: Floats, deadline: float) -> None:  # noqa: ARG002 - it cannot be stopped half way
+        squares = np.einsum("jt,jt->j", items, items)
+        longer = np.column_stack([items, np.sqrt(squares.max() - squares)]).astype(np.float32)
+        self._made = Path(tempfile.mkdtemp()) / "index"
+        path = str(self._made).encode()
+        self.library.create(path, longer.shape[1], edge_size_for_creation=self.options["edges"], distance_type="L2")
+        self.index = self.library.Index(path)
+        self.index.batch_insert(longer, os.cpu_count() or 1)
+        self.index.save()
+
+    def save(self, folder: Path) -> None:
+        shutil.copytree(self._made, folder / "index")
+
+    def load(self, folder: Path, n_dims: int) -> None:
+        self.index = self.library.Index(str(folder / "index").encode(), read_only=True)
+        self._length = n_dims + 1
+
+    def settings(self) -> list[Setting]:
+        ask = self.index.search
+        longer = np.zeros(getattr(self, "_length", 0) or self.index.get_object(0).__len__(), dtype=np.float32)
+
+        def search(query: Floats, epsilon: float) -> Any:
+            longer[:-1] = query
+            return ask(longer, TOP_K, epsilon, with_distance=False)
+
+        return [
+            Setting(f"epsilon={epsilon:g}", lambda query, e=epsilon: search(query, e))
+            for epsilon in (-0.1, -0.05, 0.0, 0.02, 0.05, 0.08, 0.1, 0.13, 0.16, 0.2, 0.3)
+        ]
 
 
 class Usearch(Peer):
@@ -331,7 +390,9 @@ def _second_row(answer: Any) -> Any:
 
 FAMILIES: dict[str, type[Peer]] = {
     peer.family: peer
-    for peer in (ScaNN, HnswlibIp, HnswlibL2, FaissIvfFlat, FaissFastScan, FaissHnsw, Usearch, Voyager)
+    for peer in (
+        *(ScaNN, HnswlibIp, HnswlibL2, FaissIvfFlat, FaissFastScan, FaissHnsw, FaissHnswSq, NgtGraph, Usearch, Voyager),
+    )
 }
 
 
@@ -350,7 +411,12 @@ def lineup(n_items: int, *, quick: bool = False) -> list[Peer]:
         *(FaissFastScan(lists=count) for count in lists),
         *(HnswlibIp(M=edges) for edges in graphs),
         *(HnswlibL2(M=edges) for edges in graphs),
-        *(kind(M=edges) for kind in (FaissHnsw, Usearch, Voyager) for edges in (graphs[:1] if quick else graphs[:2])),
+        NgtGraph(edges=20),
+        *(
+            kind(M=edges)
+            for kind in (FaissHnsw, FaissHnswSq, Usearch, Voyager)
+            for edges in (graphs[:1] if quick else graphs[:2])
+        ),
     ]
 
 

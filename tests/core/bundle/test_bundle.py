@@ -156,40 +156,42 @@ class TestLeastBundle:
         assert write_bundle(tmp_path / "items", index=index).popular.tolist() == [1, 2, 0]
 
 
-class TestDecompositions:
+class TestRemembered:
     @pytest.fixture
-    def decomposed(self, tmp_path):
-        rng = np.random.default_rng(1)
-        users = rng.normal(size=(40, 6)).astype(np.float32)
-        users[7] = np.nan
-        index = GreedyIndex.build(rng.normal(size=(90, 6)), queries=users[:7], directions="learned", max_budget=30)
-        return write_bundle(tmp_path / "decomposed", index=index, user_vectors=users)
+    def remembering(self, tmp_path):
+        rng = np.random.default_rng(4)
+        users = rng.normal(size=(12, 6)).astype(np.float32)
+        users[5] = np.nan
+        index = GreedyIndex.build(rng.normal(size=(90, 6)), queries=users[:5], directions="graph", max_budget=30)
+        return write_bundle(tmp_path / "remembering", index=index, user_vectors=users)
 
-    def test_every_user_has_the_decomposition_that_the_index_finds(self, decomposed):
-        for user in (0, 6, 39):
-            vector, decomposition = decomposed.user_vector(user), decomposed.user_decomposition(user)
-            np.testing.assert_allclose(decomposition, decomposed.index.decompose(vector[None])[0], atol=1e-6)
-            assert decomposed.index.search(vector, budget=10, decomposition=decomposition).spent == 10
-            assert not decomposition.flags.writeable
+    def test_every_user_remembers_its_best_items(self, remembering):
+        for user in (0, 4, 7, 11):
+            vector, remembered = remembering.user_vector(user), remembering.user_remembered(user)
+            exact = remembering.index.search(vector, top_k=64, budget=90)
+            np.testing.assert_array_equal(remembered, exact.ids)
+            found = remembering.index.search(vector, top_k=10, budget=10, remembered=remembered)
+            assert (found.ids.tolist(), found.spent) == (exact.ids[:10].tolist(), 10)
+            assert not remembered.flags.writeable
 
-    def test_an_index_that_follows_none_stores_none(self, tmp_path):
-        users = np.ones((3, 4), dtype=np.float32)
-        made = write_bundle(tmp_path / "m", index=small_index(), user_vectors=users)
-        assert made.user_decomposition(0) is None
-        assert not list(made.path.glob("*routes*"))
+    def test_without_vectors_nobody_remembers(self, tmp_path):
+        index = GreedyIndex.build(np.eye(3))
+        made = write_bundle(tmp_path / "nobody", index=index, user_ids=["a"])
+        assert made.user_remembered(0) is None
 
     @pytest.mark.parametrize(
         "change",
         [
-            lambda decompositions: decompositions[:-1],
-            lambda decompositions: decompositions[:, 1:],
-            lambda decompositions: decompositions.astype(np.float64),
+            lambda remembered: remembered[:-1],
+            lambda remembered: remembered.astype(np.int64),
+            lambda remembered: remembered.ravel(),
+            lambda remembered: np.where(remembered == remembered[0, 0], 90, remembered),
+            lambda remembered: np.where(remembered == remembered[0, 0], -2, remembered),
         ],
-        ids=["a row too few", "a column too few", "another type"],
     )
-    def test_decompositions_of_another_shape_are_refused(self, decomposed, tmp_path, change):
-        rewrite(decomposed.path, tmp_path / "bad", users__routes=change)
-        with pytest.raises(CorruptModelError, match=r"users\.routes"):
+    def test_what_does_not_fit_is_refused(self, remembering, tmp_path, change):
+        rewrite(remembering.path, tmp_path / "bad", users__remembered=change)
+        with pytest.raises(CorruptModelError, match=r"users\.remembered"):
             Bundle.open(tmp_path / "bad")
 
 
@@ -372,18 +374,35 @@ class TestDamage:
         with pytest.raises(CorruptModelError, match=name.split(".")[-1]):
             Bundle.open(tmp_path / "bad")
 
-    def test_an_altered_decomposition_is_found_by_verify(self, tmp_path):
+    def test_what_nobody_would_remember_is_found_by_verify(self, tmp_path):
         rng = np.random.default_rng(3)
-        index = GreedyIndex.build(
-            rng.normal(size=(90, 6)), queries=rng.normal(size=(40, 6)), directions="learned", max_budget=20
-        )
+        index = GreedyIndex.build(rng.normal(size=(90, 6)), directions="graph", max_budget=20)
         made = write_bundle(tmp_path / "good", index=index, user_vectors=rng.normal(size=(40, 6)))
         made.verify()
-        for position, value in ((0, 0.5), (0, np.nan), (6, 0.9), (-1, 99), (-1, -1), (-1, 0.5), (-1, np.nan)):
-            target = tmp_path / f"bad {position} {value}"
-            rewrite(made.path, target, users__routes=put(position, value))
-            with pytest.raises(CorruptModelError, match=r"row \d+ of users\.routes"):
+        worst = made.index.search(made.user_vector(0), top_k=90, budget=90).ids[-1]
+        second = made.user_remembered(0)[1]
+        for value in (worst, second, -1):
+            target = tmp_path / f"bad {value}"
+            rewrite(made.path, target, users__remembered=put(0, value))
+            with pytest.raises(CorruptModelError, match=r"row 0 of users\.remembered"):
                 Bundle.open(target).verify()
+
+    @pytest.mark.parametrize(
+        ("changes", "words"),
+        [
+            ({"index__graph_codes": put(0, 77)}, "compressed rows"),
+            ({"index__graph_neighbours": put(0, 89)}, "is not the one that was built"),
+            ({"index__graph_entries": put(0, 89)}, "is not the one that was built"),
+        ],
+    )
+    def test_an_altered_graph_is_found_by_verify(self, tmp_path, changes, words):
+        rng = np.random.default_rng(3)
+        index = GreedyIndex.build(rng.normal(size=(90, 6)), directions="graph", max_budget=20)
+        made = write_bundle(tmp_path / "good", index=index)
+        made.verify()
+        rewrite(made.path, tmp_path / "bad", **changes)
+        with pytest.raises(CorruptModelError, match=words):
+            Bundle.open(tmp_path / "bad").verify()
 
     def test_a_bundle_that_changes_while_it_is_open_is_not_verified(self, fuzzed):
         opened = Bundle.open(fuzzed)

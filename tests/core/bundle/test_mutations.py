@@ -7,7 +7,7 @@ from greedy_core import GreedyIndex, write_bundle
 from loadtests.chaos.bundle_mutations import answers, judge, mutations
 
 
-@pytest.fixture(scope="module", params=["learned", "axes"])
+@pytest.fixture(scope="module", params=["graph", "axes"])
 def bundle(request, tmp_path_factory):
     """A small bundle with every part that there is."""
     rng = np.random.default_rng(4)

@@ -40,7 +40,7 @@ def test_the_answer_is_the_librarys(app, model, user, budget, top_k):
     body = response.json()
     assert body.pop("short", None) == ("budget" if budget < top_k else None)
     assert list(body) == FIELDS
-    query, hint, seen = model.user_vector(user), model.user_decomposition(user), model.seen_items(user)
+    query, hint, seen = model.user_vector(user), model.user_remembered(user), model.seen_items(user)
     expected, result = answer_of(model, query, budget=budget, top_k=top_k, exclude=seen, hint=hint)
     same_items(body["items"], expected)
     assert (body["user_id"], body["budget"], body["spent"]) == (f"u{user}", budget, result.spent)
@@ -143,7 +143,7 @@ class TestExclusions:
         model = write_model(tmp_path / "m", seen=False, titles=False)
         with in_process(model.path) as app:
             body = app.get("/recommend?user_id=u9&exclude_seen=true&budget=64").json()
-            expected, _ = answer_of(model, model.user_vector(9), budget=64, hint=model.user_decomposition(9))
+            expected, _ = answer_of(model, model.user_vector(9), budget=64, hint=model.user_remembered(9))
             same_items(body["items"], expected)
             assert "title" not in body["items"][0]
 
@@ -324,5 +324,5 @@ def test_budgets_and_model(app, model):
     assert set(budgets["cost_law"]) == {"a_us", "b_us"}
     described = app.get("/model").json()
     assert (described["version"], described["n_items"], described["n_users"]) == ("v1", 2000, 200)
-    assert (described["n_dims"], described["directions"]) == (N_DIMS, "learned")
+    assert (described["n_dims"], described["directions"]) == (N_DIMS, "graph")
     assert described["calibrated"] is described["has_seen"] is True

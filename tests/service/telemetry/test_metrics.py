@@ -195,7 +195,7 @@ def test_the_recall_monitor(model):
         for user in range(20, 40):
             query, seen = model.user_vector(user), model.seen_items(user)
             exact = model.index.search(query, budget=model.n_items, exclude=seen)
-            found = model.index.search(query, budget=256, exclude=seen, decomposition=model.user_decomposition(user))
+            found = model.index.search(query, budget=256, exclude=seen, remembered=model.user_remembered(user))
             true += len(set(exact.ids.tolist()) & set(found.ids.tolist()))
         assert hits == true
 

@@ -1,0 +1,86 @@
+// A queue that gives the item with about the largest key: a stack of items for each of 1,024 ranges of keys.
+#pragma once
+
+#include <algorithm>
+#include <array>
+#include <cstddef>
+#include <cstdint>
+#include <cstring>
+#include <vector>
+
+namespace greedy {
+
+// Ranges of positive floats, 64 to an octave, for the sixteen octaves below `highest`; the first range has everything above, the
+// last everything below, and all that is not positive. A step is one to two parts in a hundred: finer than two bits can tell.
+class KeyRanges {
+ public:
+  static constexpr std::int32_t kCount = 1024;
+
+  void begin(float highest) { top_ = bits(highest); }
+  std::int32_t operator()(float key) const { return std::clamp(top_ - bits(key), 0, kCount - 1); }
+
+ private:
+  // The bits of a positive float are in the order of its value.
+  static std::int32_t bits(float key) {
+    std::int32_t b;
+    std::memcpy(&b, &key, sizeof b);
+    return std::max(b, 0) >> 17;
+  }
+
+  std::int32_t top_ = 0;
+};
+
+// Both operations take constant time, and emptying it takes as long as looking at 1,024 bits: a heap of as many thousand items as
+// a walk meets costs more than their products. Among items of one range the last pushed comes first.
+class BucketQueue {
+ public:
+  void clear() {
+    words_.fill(0);
+    size_ = 0;
+    best_ = kWords;
+  }
+
+  bool empty() {
+    while (best_ < kWords && words_[best_] == 0) ++best_;
+    return best_ == kWords;
+  }
+
+  void push(std::int32_t range, std::int32_t item) {
+    const auto at = static_cast<std::size_t>(range);
+    const std::size_t word = at / 64;
+    const std::uint64_t bit = std::uint64_t{1} << (at % 64);
+    const std::int32_t below = words_[word] & bit ? heads_[at] : -1;
+    if (size_ == entries_.size()) entries_.resize(2 * size_ + 256);
+    heads_[at] = static_cast<std::int32_t>(size_);
+    entries_[size_++] = {item, below};
+    words_[word] |= bit;
+    best_ = std::min(best_, word);
+  }
+
+  // The queue must not be empty. `range` tells where the item was.
+  std::int32_t pop(std::int32_t& range) {
+    while (words_[best_] == 0) ++best_;
+    const auto at = best_ * 64 + static_cast<std::size_t>(__builtin_ctzll(words_[best_]));
+    const Entry entry = entries_[static_cast<std::size_t>(heads_[at])];
+    heads_[at] = entry.below;
+    if (entry.below < 0) words_[best_] &= words_[best_] - 1;
+    range = static_cast<std::int32_t>(at);
+    return entry.item;
+  }
+
+ private:
+  static constexpr std::size_t kWords = KeyRanges::kCount / 64;
+
+  struct Entry {
+    std::int32_t item;
+    std::int32_t below;  // the entry pushed before it to the same range, or -1
+  };
+
+  std::array<std::uint64_t, kWords> words_{};  // which ranges have items; the first range is the lowest bit of the first word
+  std::array<std::int32_t, KeyRanges::kCount> heads_{};
+  std::vector<Entry> entries_;  // the first size_ of them
+  std::size_t size_ = 0;
+  std::size_t best_ = kWords;  // no word before it has a bit
+};
+
+}  // namespace greedy
