@@ -92,7 +92,7 @@ class VersionsFolder:
         try:
             check_version_name(version)
         except NotAModelError as reason:
-            raise NotAModelError(f"{reason} {self._choice().capitalize()}") from None
+            raise NotAModelError(f"{reason} {self._choice()[:1].upper()}{self._choice()[1:]}") from None
         if not (self.path / version).is_dir():
             raise NotAModelError(f"{self.path} has no version {version}; {self._choice()}")
         Bundle.open(self.path / version)

@@ -43,4 +43,4 @@ def choose_name(path: Path, noun: str, names: Sequence[str], key: str | None) ->
 
 def missing_extra(path: Path, module: str) -> str:
     """Return the sentence that says how to get an optional library."""
-    return f"{path} needs {module}, which is not installed; run: pip install 'budgetrec[formats]'."
+    return f"{path} needs {module}, which is not installed; in a checkout of budgetrec, run: pip install '.[formats]'."

@@ -155,7 +155,7 @@ def _drawer(path: Path, *, measured: bool) -> Callable[[Bundle], None]:
         from service.cli.plots import FORMATS, draw_calibration  # noqa: PLC0415 - an optional extra
     except ModuleNotFoundError:
         raise StorageError(
-            "--plot needs matplotlib, which is not installed; run: pip install 'budgetrec[bench]'."
+            "--plot needs matplotlib, which is not installed; in a checkout of budgetrec, run: pip install '.[bench]'."
         ) from None
     if path.suffix.lower() not in FORMATS:
         raise typer.BadParameter(f"{path} is none of {', '.join(FORMATS)}", param_hint="--plot")

@@ -11,6 +11,7 @@ from starlette.exceptions import HTTPException
 
 from service import errors
 from service.errors import ApiError
+from service.http.calls import call_of
 from service.http.openapi import Documentation
 from service.http.outer import OuterLayer
 from service.http.routes import admin, batch, health, metrics, model, recommend, similar
@@ -65,11 +66,11 @@ async def _http_error(request: Request, error: Exception) -> Response:
     elif status == 404:
         shaped = errors.not_found(request.url.path)
     elif status == 405:
-        allowed = (getattr(error, "headers", None) or {}).get("Allow", "GET or POST")
-        shaped = errors.method_not_allowed(request.method, request.url.path, allowed)
+        methods = call_of(request.url.path).methods
+        shaped = errors.method_not_allowed(request.method, request.url.path, " or ".join(methods))
     response = await _api_error(request, shaped)
     if status == 405:
-        response.headers["allow"] = allowed
+        response.headers["allow"] = ", ".join(methods)
     return response
 
 
@@ -82,6 +83,16 @@ async def _invalid_body(request: Request, error: Exception) -> Response:
             request,
             ApiError(
                 422, "invalid_parameter", "The body is not valid JSON.", "Send a JSON object in UTF-8; it has no NaN."
+            ),
+        )
+    if "json" not in request.headers.get("content-type", "json"):
+        return await _api_error(
+            request,
+            ApiError(
+                422,
+                "invalid_parameter",
+                "The body is not sent as JSON.",
+                "Send it with Content-Type: application/json.",
             ),
         )
     message = str(first["msg"]).removeprefix("Value error, ")

@@ -1,4 +1,4 @@
-"""One table of all calls: the path, the name in metrics and logs, and who may call."""
+"""One table of all calls: the path, the name in metrics and logs, who may call, and how."""
 
 from __future__ import annotations
 
@@ -12,25 +12,26 @@ class Call(NamedTuple):
 
     name: str
     access: Access
+    methods: tuple[str, ...] = ("GET",)
 
 
 _CALLS = {
-    "/recommend": Call("recommend", "key"),
-    "/recommend/batch": Call("batch", "key"),
+    "/recommend": Call("recommend", "key", ("GET", "POST")),
+    "/recommend/batch": Call("batch", "key", ("POST",)),
     "/similar": Call("similar", "key"),
     "/budgets": Call("budgets", "key"),
     "/model": Call("model", "key"),
     "/health/live": Call("live", "open"),
     "/health/ready": Call("ready", "open"),
     "/metrics": Call("metrics", "open"),
-    "/admin/reload": Call("reload", "admin"),
-    "/admin/rollback": Call("rollback", "admin"),
+    "/admin/reload": Call("reload", "admin", ("POST",)),
+    "/admin/rollback": Call("rollback", "admin", ("POST",)),
     "/docs": Call("docs", "open"),
     "/openapi.json": Call("docs", "open"),
 }
 # That a path does not exist may be known to anybody.
 _OTHER = Call("other", "open")
-_POSTED = Call("recommend_post", "key")
+_POSTED = Call("recommend_post", "key", ("GET", "POST"))
 
 
 def call_of(path: str, method: str = "GET") -> Call:

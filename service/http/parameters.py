@@ -35,6 +35,11 @@ class Parameter(NamedTuple):
     example: Any
     required: bool = False
 
+    @property
+    def is_list(self) -> bool:
+        """Whether it may be given several times, which means the same as once with commas."""
+        return bool(self.schema.get("type") == "array")
+
     def openapi(self) -> dict[str, Any]:
         """Return the parameter as an OpenAPI object."""
         spec: dict[str, Any] = {
@@ -45,7 +50,7 @@ class Parameter(NamedTuple):
             "schema": self.schema,
             "example": self.example,
         }
-        if self.schema.get("type") == "array":
+        if self.is_list:
             spec |= {"style": "form", "explode": False}
         return spec
 
@@ -59,7 +64,7 @@ class QueryReader:
 
     def read(self, raw: bytes) -> dict[str, Any]:
         """Return the values by name; 422 names the first parameter that is wrong."""
-        values: dict[str, Any] = {}
+        given: dict[str, bytes] = {}
         for part in raw.split(b"&"):
             if not part:
                 continue
@@ -68,9 +73,10 @@ class QueryReader:
             parameter = self.parameters.get(name)
             if parameter is None:
                 raise invalid(name[:80] or "An empty name", "is not a parameter of this call", self._names())
-            if name in values:
+            if name in given and not parameter.is_list:
                 raise invalid(name, "is given more than once", f"{parameter.takes}, once")
-            values[name] = parameter.read(value)
+            given[name] = given[name] + b"," + value if name in given else value
+        values = {name: self.parameters[name].read(value) for name, value in given.items()}
         for parameter in self._required:
             if parameter.name not in values:
                 raise invalid(parameter.name, "is missing", parameter.takes)
@@ -148,13 +154,18 @@ def switch(name: str, takes: str) -> Callable[[bytes], bool]:
 
 
 def id_list(name: str, most: int) -> Callable[[bytes], list[str]]:
-    """Return a reader of ids separated by commas; a comma inside an id is written %2C."""
+    """Return a reader of ids separated by commas.
+
+    A comma inside an id is written %2C. Many clients write every comma so, and mean a list: such a text stands for the
+    id and for its parts.
+    """
 
     def read(raw: bytes) -> list[str]:
         if raw.count(b",") >= most > 0:
             raise invalid(name, f"has {raw.count(b',') + 1} ids", f"at most {most} item ids")
         if b"%" in raw or b"+" in raw or not raw.isascii():
             ids = [decode(part, name) for part in raw.split(b",") if part]
+            ids += [part for text in ids if "," in text for part in text.split(",") if part]
         else:
             ids = [part for part in raw.decode("ascii").split(",") if part]
         if len(ids) > most:

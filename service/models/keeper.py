@@ -276,7 +276,8 @@ class ModelKeeper:
             generation=generation,
             path=str(target),
             history=history,
-            pointer=self._point_at(target),
+            # Whoever follows the pointer leaves it alone: it may have moved on while the model was loaded.
+            pointer=pointer if version is None else self._point_at(target),
             outcome="swapped",
             reason=None,
             verified=decision.with_verified(model.fingerprint),
@@ -298,7 +299,7 @@ class ModelKeeper:
             decision,
             generation=decision.generation + 1,
             path=str(target),
-            history=decision.history[:-1],
+            history=decision.history if str(target) == decision.path else decision.history[:-1],
             pointer=pointer,
             outcome="rolled_back",
             reason=None,
@@ -310,9 +311,12 @@ class ModelKeeper:
         return Change(decided, model)
 
     def _before(self, decision: Decision) -> Path | None:
-        """Return what was served before: by the folder's history, or by this run's if the folder is read-only."""
+        """Return what was current before: by the folder's history, or by this run's if the folder is read-only.
+
+        Where the current version was refused, that is the one which is served: the pointer returns to it.
+        """
         folder = self._folder()
-        if folder is not None and decision.path == self._pointer():
+        if folder is not None and (decision.outcome == "refused" or decision.path == self._pointer()):
             version = folder.previous_version()
             return None if version is None else (folder.path / version).resolve()
         return Path(decision.history[-1]) if decision.history else None

@@ -13,6 +13,7 @@ from __future__ import annotations
 
 import contextlib
 import ctypes
+import errno
 import gc
 import os
 import signal
@@ -70,8 +71,9 @@ def bind(settings: Settings) -> socket.socket:
         listener.bind((settings.host, settings.port))
     except OSError as error:
         listener.close()
+        advice = "choose another port" if error.errno == errno.EADDRINUSE else "check host and port"
         raise OSError(
-            error.errno, f"cannot listen on {settings.host}:{settings.port}: {error.strerror}; choose another port"
+            error.errno, f"cannot listen on {settings.host}:{settings.port}: {error.strerror}; {advice}"
         ) from None
     listener.listen(settings.backlog)
     listener.setblocking(False)

@@ -24,7 +24,8 @@ async def recommend(request: Request) -> Response:
     """Return the best items for a user that a budget of inner products can find.
 
     `budget` is a cap. `target_recall` and `deadline_ms` are turned into budgets; the smallest counts. With none of
-    them, the server's default is used. A deadline that has passed is answered with the popular items.
+    them, the server's default is used. A deadline alone buys no more than what a recall@10 of 0.99 needs by the
+    model's curve (the setting `deadline_recall`). One that has passed is answered with the popular items.
     """
     worker, scope = worker_of(request), request.scope
     question = worker.questions.recommend(scope["query_string"], scope["headers"], arrival_of(scope))

@@ -122,5 +122,5 @@ class TestFiles:
         monkeypatch.delattr(formats, "parquet", raising=False)
         path = tmp_path / f"items{suffix}"
         path.write_bytes(b"")
-        with pytest.raises(StorageError, match=r"budgetrec\[formats\]"):
+        with pytest.raises(StorageError, match=r"\.\[formats\]"):
             load_embeddings(path)

@@ -337,7 +337,7 @@ class TestCalibration:
         parts = ["--items", "nothing.npy", "--users", "nothing.npy", "--output", "bundle"]
         line = fails(1, "build", *parts, "--plot", "p.png")
         assert "--plot needs matplotlib" in line
-        assert "pip install 'budgetrec[bench]'" in line
+        assert "pip install '.[bench]'" in line
 
 
 def test_the_picture_shows_the_curve_and_its_band(tmp_path, monkeypatch):

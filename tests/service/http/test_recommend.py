@@ -104,6 +104,13 @@ def test_items_of_any_kind_are_found_excluded_and_returned(app, model, item_id):
 
 
 class TestExclusions:
+    @pytest.mark.parametrize("written", ["i{0},i{1}", "i{0}%2Ci{1}", "i{0}&exclude=i{1}"])
+    def test_however_a_client_writes_a_list(self, app, written):
+        items = [item["item_id"] for item in app.get("/recommend?user_id=u9&budget=64").json()["items"]]
+        first, second = [item.removeprefix("i") for item in items if item.startswith("i")][:2]
+        left = app.get(f"/recommend?user_id=u9&budget=64&exclude={written.format(first, second)}").json()["items"]
+        assert not {f"i{first}", f"i{second}"} & {item["item_id"] for item in left}
+
     def test_named_ids_do_not_appear_and_unknown_ones_do_not_matter(self, app):
         first = app.get("/recommend?user_id=u30&budget=128").json()["items"]
         names = [item["item_id"] for item in first[:4]]

@@ -38,6 +38,22 @@ def test_a_moved_pointer_is_noticed(app, folder):
     assert app.metric('budgetrec_model_info{version="v1"}') is None
 
 
+def test_a_pointer_that_moves_on_while_a_model_loads_is_left_alone(app, folder):
+    loader = app.worker.keeper._loader
+    load = loader.load
+
+    def slow(path, *rest, **named):
+        loader.load = load
+        folder.rollback()
+        return load(path, *rest, **named)
+
+    loader.load = slow
+    folder.promote("v2")
+    poll(lambda: loader.load == load, "the load to begin")
+    poll(lambda: version(app) == "v1" and app.worker.keeper._agreement.generation >= 3, "the pointer to be followed")
+    assert folder.current_version() == "v1"
+
+
 def test_reload_of_a_named_version_moves_the_pointer(app, folder):
     outcome = app.post("/admin/reload", json={"version": "v2"}).json()
     assert outcome == {
@@ -82,6 +98,14 @@ class TestRollback:
             app.post("/admin/reload", json={"version": name, "force": True})
         assert [app.post("/admin/rollback").json()["version"] for _ in range(2)] == ["v2", "v1"]
         assert app.post("/admin/rollback").status_code == 409
+
+    def test_after_a_refusal_the_pointer_returns_to_what_is_served(self, app, folder):
+        app.post("/admin/reload", json={"version": "v2"})
+        folder.promote("corrupt")
+        poll(lambda: swaps(app, "refused") == 1, "the refusal")
+        assert app.post("/admin/rollback").json()["version"] == "v2"
+        assert (version(app), folder.current_version()) == ("v2", "v2")
+        assert app.post("/admin/rollback").json()["version"] == "v1"
 
     def test_to_a_version_that_is_gone(self, app, folder):
         app.post("/admin/reload", json={"version": "v2"})
