@@ -22,6 +22,7 @@ class ApiError(Exception):
         self.message = message
         self.hint = hint
         self.retry_after = retry_after
+        self.priority: str | None = None  # the class of the caller, where that decided
 
     def body(self) -> bytes:
         """Return the JSON of the error."""
@@ -131,13 +132,15 @@ def no_calibration() -> ApiError:
 
 def overload(wait: float, priority: str) -> ApiError:
     """503: even the smallest budgets would wait too long."""
-    return ApiError(
+    error = ApiError(
         503,
         "overload",
         f"The service is overloaded: a request of class {priority} would wait about {wait * 1000:.0f} ms.",
         "Retry after the seconds in Retry-After.",
         retry_after=wait,
     )
+    error.priority = priority
+    return error
 
 
 def key_limit(wait: float) -> ApiError:

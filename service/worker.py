@@ -104,8 +104,8 @@ class Worker:
         if error.code == "key_limit":
             self.metrics.count("budgetrec_key_limited_total")
         if error.code in SHED_REASONS:
-            priority = "batch" if (b"x-priority", b"batch") in headers else "interactive"
-            self.metrics.count("budgetrec_shed_total", error.code, priority)
+            named = "batch" if (b"x-priority", b"batch") in headers else "interactive"
+            self.metrics.count("budgetrec_shed_total", error.code, error.priority or named)
 
     def note_no_http(self, error: ApiError) -> None:
         """Count what was no request, and log some of it: whoever sends garbage must not fill the disk with it."""

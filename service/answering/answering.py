@@ -58,7 +58,10 @@ class Search:
     query     None: there is nothing to search for, the popular items stand in; `fallback` says why
     """
 
-    __slots__ = ("excluded", "fallback", "grant", "head", "hint", "model", "query", "question", "seconds", "started")
+    __slots__ = (
+        "excluded", "fallback", "grant", "head", "hint", "looked_up", "model", "query", "question", "seconds",
+        "started",
+    )  # fmt: skip
 
     def __init__(self, question: Question, model: Model, grant: Grant, started: float) -> None:
         self.question = question
@@ -69,6 +72,7 @@ class Search:
         self.query: npt.NDArray[np.float32] | None = None
         self.hint: npt.NDArray[Any] | None = None
         self.excluded: npt.NDArray[np.int32] | None = None
+        self.looked_up = False
         self.fallback = ""
         self.seconds = 0.0
 
@@ -137,24 +141,46 @@ class Answering:
         search = self.prepare(question, admitted=True)
         if limit is not None:
             limit.take(search.grant.granted, search.started)
-        if search.query is None:
-            return self._finish_popular(search, limit)
-        return self._finish(search, self.run(search), limit, inline=True)
+        try:
+            if search.query is None:
+                return self._finish_popular(search, limit)
+            return self._finish(search, self.run(search), limit, inline=True)
+        except BaseException:
+            self._give_back([search], limit)
+            raise
 
     async def answer(self, question: Question, limit: KeyLimit | None = None) -> bytes:
         """Answer one question; long searches go to a thread and leave the loop to others."""
         search = self.prepare(question)
         if limit is not None:
             limit.take(search.grant.granted, search.started)
-        if search.query is None:
-            return self._finish_popular(search, limit)
-        if search.grant.granted <= self.inline_budget and len(question.exclude) <= MANY_IDS:
-            return self._finish(search, self.run(search), limit, inline=True)
-        result = await self._in_thread(self._run_later, search, [search])
-        if result is None:
-            search.fallback = "deadline"
-            return self._finish_popular(search, limit)
-        return self._finish(search, result, limit)
+        many = len(question.exclude) > MANY_IDS
+        try:
+            if search.query is None:
+                if many:
+                    await asyncio.get_running_loop().run_in_executor(self._threads, self._look_up, search)
+                return self._finish_popular(search, limit)
+            if search.grant.granted <= self.inline_budget and not many:
+                return self._finish(search, self.run(search), limit, inline=True)
+            result = await self._in_thread(self._run_later, search, [search])
+            if result is None:
+                search.fallback = "deadline"
+                return self._finish_popular(search, limit)
+            return self._finish(search, result, limit)
+        except BaseException:
+            self._give_back([search], limit)
+            raise
+
+    def _give_back(self, searches: Sequence[Search], limit: KeyLimit | None) -> None:
+        """Return what was granted to searches that were not made."""
+        if limit is not None:
+            limit.give_back(sum(search.grant.granted for search in searches))
+
+    def _look_up(self, search: Search) -> None:
+        """Find the positions of the excluded ids, once; may run in any thread."""
+        if search.question.exclude and not search.looked_up:
+            search.excluded = search.model.excluded(search.question.exclude, search.excluded)
+            search.looked_up = True
 
     def prepare(self, question: Question, *, admitted: bool = False) -> Search:
         """Decide the one granted budget, find the query vector and what to leave out. No search yet.
@@ -259,8 +285,7 @@ class Answering:
         question, query = search.question, search.query
         if query is None:
             raise ValueError("there is nothing to search for")
-        if question.exclude:
-            search.excluded = search.model.excluded(question.exclude, search.excluded)
+        self._look_up(search)
         began = perf_counter()
         try:
             result = search.model.index.search(
@@ -300,7 +325,8 @@ class Answering:
             self._metrics.count("budgetrec_degraded_total", search.grant.reason)
         if limit is not None:
             limit.give_back(search.grant.granted)
-        positions = model.popular(question.top_k, model.excluded(question.exclude, search.excluded))
+        self._look_up(search)
+        positions = model.popular(question.top_k, search.excluded)
         return write_popular(search.head, model, positions.tolist(), search.grant, question.top_k, search.fallback)
 
     # ---- many questions
@@ -324,9 +350,8 @@ class Answering:
         if searches:
             try:
                 results = await self._in_thread(self._run_batch, searches, searches)
-            except errors.ApiError:
-                if limit is not None:
-                    limit.give_back(sum(search.grant.granted for search in everything))
+            except BaseException:
+                self._give_back(everything, limit)
                 raise
         return await self._finish_batch(prepared, results, limit)
 
@@ -352,7 +377,7 @@ class Answering:
         results: dict[int, SearchResult] = {}
         groups: dict[tuple[int, int], list[Search]] = {}
         for search in searches:
-            search.excluded = search.model.excluded(search.question.exclude, search.excluded)
+            self._look_up(search)
             groups.setdefault((id(search.model), search.question.top_k), []).append(search)
         for (_, top_k), group in groups.items():
             began = perf_counter()

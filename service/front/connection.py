@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from service import errors
 from service.errors import ApiError
-from service.front.head import read_head, read_plain
+from service.front.head import read_head, read_plain, without_upgrade
 
 if TYPE_CHECKING:
     from service.answering.question import Question
@@ -58,16 +58,19 @@ class Connection(asyncio.Protocol):
         self._is_chunked = False  # then it is the most that may arrive
         self._begun: float | None = None  # when the first byte of a request came that is not whole yet
         self._blocked_since: float | None = None  # since when the caller does not read
-        self._is_reading = True
+        self._held = False  # we read no more until what arrived is worked off
+        self._held_by_uvicorn = False
         self._scheduled = False
+        self._at_end = False  # the caller sends no more
 
     # ---- what the event loop calls
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Begin."""
         self._transport = transport  # type: ignore[assignment]
+        has_room = self._front.has_room()
         self._front.connections.add(self)
-        if not self._front.has_room():
+        if not has_room:
             self._refuse(errors.too_many_connections(self._front.settings.max_connections))
 
     def data_received(self, data: bytes) -> None:
@@ -78,11 +81,13 @@ class Connection(asyncio.Protocol):
         elif self.question is None:
             self._next_request()
         elif len(self._buffer) > _BEHIND:
-            self._pause_reading()
+            self._hold_reading(True)
 
     def eof_received(self) -> bool:
         """Answer what is under way, then end: the caller sends no more."""
-        self.is_last = True
+        self._at_end = True
+        if self._left:
+            return False  # the rest of the request will never come
         return self.question is not None or self._handed is not None or _END in self._buffer
 
     def connection_lost(self, exc: Exception | None) -> None:
@@ -123,7 +128,7 @@ class Connection(asyncio.Protocol):
             data = self._buffer = data.lstrip(b"\r\n")
         if not data:
             self._begun = None
-            if self.is_last:
+            if self._at_end:
                 self.close()
             return
         end = data.find(_END) + len(_END)
@@ -133,6 +138,7 @@ class Connection(asyncio.Protocol):
         self.arrival = self.idle_since = perf_counter()
         self._begun = None
         head, self._buffer = data[:end], data[end:]
+        self.is_last = self._at_end and not self._buffer
         plain = read_plain(head) if self._front.settings.lane else None
         if plain is None or not self._ask(plain):
             self._hand_over(head)
@@ -141,7 +147,7 @@ class Connection(asyncio.Protocol):
         """Wait for the rest of a head, unless there can be none."""
         if len(data) > self._front.settings.header_limit:
             self._refuse(errors.headers_too_large(self._front.settings.header_limit))
-        elif b"\n\n" in data or self.is_last:
+        elif b"\n\n" in data or self._at_end:
             self._refuse(errors.malformed())
         elif self._begun is None:
             self._begun = perf_counter()
@@ -173,6 +179,7 @@ class Connection(asyncio.Protocol):
 
     def _hand_over(self, head: bytes) -> None:
         """Give a request to uvicorn."""
+        head = without_upgrade(head)
         known = read_head(head)
         if known is None:
             self._refuse(errors.malformed())
@@ -185,7 +192,7 @@ class Connection(asyncio.Protocol):
             self.is_last = self._is_chunked = True
         else:
             self._left = known.length
-            if known.expects_continue or not known.keeps_alive:
+            if known.expects_continue or not known.keeps_alive or (self._at_end and len(self._buffer) <= self._left):
                 self.is_last = True
         self._handed = _Handed(self, self._front.hand_over(self))
         self._handed.protocol.connection_made(self._handed)
@@ -212,7 +219,7 @@ class Connection(asyncio.Protocol):
         elif self.is_last and self._buffer:
             self._buffer = b""
         elif len(self._buffer) > _BEHIND:
-            self._pause_reading()
+            self._hold_reading(True)
 
     # ---- answers out
 
@@ -284,12 +291,11 @@ class Connection(asyncio.Protocol):
         """End if this was the last request; else look, a turn of the loop later, for the next one."""
         if self._transport is None or self._transport.is_closing():
             return
-        if self._front.leaving or (self.is_last and _END not in self._buffer):
+        if self._front.leaving or self.is_last or (self._at_end and not self._buffer):
             self.close()
             return
-        if not self._is_reading:
-            self._is_reading = True
-            self._transport.resume_reading()
+        if len(self._buffer) <= _BEHIND:
+            self._hold_reading(False)
         if self._buffer and not self._scheduled:
             self._scheduled = True
             self._front.loop.call_soon(self._next_request)
@@ -349,10 +355,25 @@ class Connection(asyncio.Protocol):
             self._front.see_off(self)
             self._transport.close()
 
-    def _pause_reading(self) -> None:
-        if self._is_reading and self._transport is not None:
-            self._is_reading = False
+    def abort(self) -> None:
+        """End at once."""
+        if self._transport is not None:
+            self._transport.abort()
+
+    def _hold_reading(self, hold: bool, *, by_uvicorn: bool = False) -> None:
+        """Read from the connection only as long as neither we nor uvicorn want it to wait."""
+        before = self._held or self._held_by_uvicorn
+        if by_uvicorn:
+            self._held_by_uvicorn = hold
+        else:
+            self._held = hold
+        after = self._held or self._held_by_uvicorn
+        if self._transport is None or before == after or self._transport.is_closing():
+            return
+        if after:
             self._transport.pause_reading()
+        else:
+            self._transport.resume_reading()
 
 
 class _Handed(asyncio.Transport):
@@ -362,13 +383,12 @@ class _Handed(asyncio.Transport):
         super().__init__()
         self.protocol = protocol
         self.has_written = False
+        self._connection = connection
         self._real: Any = connection._transport  # noqa: SLF001 - two halves of one thing
-        self._is_reading = True
 
     def let_go(self) -> None:
         """Cut uvicorn off and let it clean up behind itself."""
-        if not self._is_reading:
-            self.resume_reading()
+        self.resume_reading()
         self._real = None
         self.protocol.connection_lost(None)
 
@@ -403,12 +423,10 @@ class _Handed(asyncio.Transport):
 
     def pause_reading(self) -> None:
         """As the real one."""
-        if self._real is not None and self._is_reading:
-            self._is_reading = False
-            self._real.pause_reading()
+        if self._real is not None:
+            self._connection._hold_reading(True, by_uvicorn=True)  # noqa: SLF001
 
     def resume_reading(self) -> None:
         """As the real one."""
-        if self._real is not None and not self._is_reading:
-            self._is_reading = True
-            self._real.resume_reading()
+        if self._real is not None:
+            self._connection._hold_reading(False, by_uvicorn=True)  # noqa: SLF001

@@ -68,7 +68,7 @@ class Front:
     def has_room(self) -> bool:
         """Whether another connection may stay; idle ones are closed for it."""
         most = self.settings.max_connections
-        if len(self.connections) <= most:
+        if len(self.connections) < most:
             return True
         idle = sorted(
             (connection for connection in self.connections if connection.is_idle()),
@@ -90,13 +90,15 @@ class Front:
         self._closing.discard(connection)
 
     async def leave(self, seconds: float) -> None:
-        """Close idle connections, the others after their answers; return when all are closed, or after `seconds`."""
+        """Close idle connections, the others after their answers, and after `seconds` those that are left."""
         self.leaving = True
         end = perf_counter() + seconds
         while (self.connections or self._closing) and perf_counter() < end:
             for connection in list(self.connections):
                 connection.leave()
             await asyncio.sleep(0.02)
+        for connection in [*self.connections, *self._closing]:
+            connection.abort()
 
     def _sweep(self) -> None:
         """Close connections that are idle or slow; one timer for all instead of one for each answer."""

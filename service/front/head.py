@@ -20,6 +20,7 @@ _PLAIN = re.compile(
     rb"GET /recommend\?([!$-~]*) HTTP/1\.1\r\n((?:[A-Za-z0-9!#$%&'*+.^_`|~-]+:[\t\x20-\x7e\x80-\xff]*\r\n)+)\r\n"
 ).fullmatch
 _NOTED = re.compile(rb"(?:^|\n)(" + _READ + rb"|" + _FRAMING + rb"):([^\r]*)", re.IGNORECASE).findall
+_UPGRADE = re.compile(rb"\nUpgrade[ \t]*:[^\n]*\n", re.IGNORECASE).sub
 _IS_READ = frozenset(_READ.split(b"|"))
 _BLANK = b"\t "
 
@@ -62,11 +63,15 @@ class _Collector:
     """What httptools calls while it parses."""
 
     def __init__(self) -> None:
+        self.url = b""
         self.length = 0
         self.n_headers = 0
         self.chunked = False
         self.expects_continue = False
         self.complete = False
+
+    def on_url(self, url: bytes) -> None:
+        self.url += url
 
     def on_header(self, name: bytes, value: bytes) -> None:
         self.n_headers += 1
@@ -82,17 +87,24 @@ class _Collector:
         self.complete = True
 
 
+def without_upgrade(head: bytes) -> bytes:
+    """Return the head without an offer to speak another protocol, which nobody here takes.
+
+    httptools would take the body of such a request for what is spoken next, and read it as another request.
+    """
+    return _UPGRADE(b"\n", head) if b"pgrade" in head.lower() else head
+
+
 def read_head(head: bytes) -> Head | None:
     """Return what is known of a request by its head, None if it is not well-formed."""
     collector = _Collector()
     parser = httptools.HttpRequestParser(collector)
     try:
         parser.feed_data(head)
-    except httptools.HttpParserUpgrade:
-        pass  # an offer that nobody has to take
-    except (httptools.HttpParserError, ValueError):
-        return None
-    if not collector.complete:
+        if not collector.complete or httptools.parse_url(collector.url).path is None:
+            return None
+    except (httptools.HttpParserError, httptools.HttpParserUpgrade, ValueError):
+        # What still counts as an upgrade is CONNECT, and this is no proxy.
         return None
     return Head(
         parser.get_method(),

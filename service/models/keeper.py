@@ -14,6 +14,7 @@ when it has been behind for too long. All file access happens in the loader's th
 from __future__ import annotations
 
 import asyncio
+import os
 import time
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
@@ -111,19 +112,19 @@ class ModelKeeper:
 
     async def reload(self, version: str | None = None, *, force: bool = False) -> dict[str, Any]:
         """Load what the pointer names (or `version`), and swap in every worker; 409 with the reason if it is bad."""
-        before = self._place.model
+        before = self._version()
         try:
             await self._decide(self._try_change, version, force, True)
-        except RefusedError as refused:
+        except (RefusedError, OSError) as refused:
             raise swap_refused(version, str(refused)) from None
         return await self._outcome("swapped", before)
 
     async def rollback(self) -> dict[str, Any]:
         """Return to the model served before, in every worker."""
-        before = self._place.model
+        before = self._version()
         try:
             await self._decide(self._try_rollback)
-        except RefusedError as refused:
+        except (RefusedError, OSError) as refused:
             raise swap_refused(None, f"the one before cannot be served: {refused}") from None
         return await self._outcome("rolled_back", before)
 
@@ -167,20 +168,23 @@ class ModelKeeper:
         self._failures = 0
         self._failed_on = None
 
-    async def _outcome(self, outcome: str, before: Model | None) -> dict[str, Any]:
+    def _version(self) -> str | None:
+        return None if self._place.model is None else self._place.model.version
+
+    async def _outcome(self, outcome: str, before: str | None) -> dict[str, Any]:
         """Wait for the other workers and say how far the change came."""
+        version, decided = self._version(), self._generation
         end = time.monotonic() + OTHERS_SECONDS
         while True:
             generations = self._metrics.generations()
-            done = sum(generation >= self._generation for generation in generations)
+            done = sum(generation >= decided for generation in generations)
             if done >= len(generations) or time.monotonic() > end:
                 break
             await asyncio.sleep(0.02)
-        model = self._place.model
         return {
             "outcome": outcome,
-            "version": model.version if model else None,
-            "previous": before.version if before else None,
+            "version": version,
+            "previous": before,
             "workers": {"total": max(1, len(generations)), "serving": max(1, done)},
         }
 
@@ -336,7 +340,8 @@ class ModelKeeper:
         """Return the bundle that `current` names, None where nothing does."""
         folder = self._folder()
         current = None if folder is None else folder.current()
-        return None if current is None else str(current.resolve())
+        # Not Path.resolve, which raises its own kind of error for a link that leads to itself.
+        return None if current is None else os.path.realpath(current)
 
     def _target(self, version: str | None) -> tuple[Path | None, str | None]:
         """Return the bundle to serve, and what the pointer names; the pointer is None for a single bundle."""

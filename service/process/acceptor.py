@@ -45,6 +45,11 @@ class Acceptor:
             self._open = False
             self._loop.remove_reader(self._listener.fileno())
 
+    def close(self) -> None:
+        """Accept no more, and let the port be closed as far as this process is concerned."""
+        self.stop()
+        self._listener.close()
+
     def _accept(self) -> None:
         for _ in range(AT_ONCE):
             try:

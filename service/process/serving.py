@@ -6,7 +6,6 @@ import asyncio
 import contextlib
 import functools
 import gc
-import math
 import signal
 from typing import TYPE_CHECKING
 
@@ -28,6 +27,10 @@ if TYPE_CHECKING:
 
     from service.settings import Settings
     from service.shared_memory import SharedMemory
+
+
+# How often a worker looks whether it should accept connections.
+_LOOK_SECONDS = 0.01
 
 
 class Listener:
@@ -61,7 +64,7 @@ async def _serve(worker: Worker, listeners: Sequence[Listener]) -> None:
             proxy_headers=False,
             server_header=False,
             timeout_keep_alive=settings.keep_alive_seconds,
-            timeout_graceful_shutdown=math.ceil(settings.grace_seconds),
+            timeout_graceful_shutdown=1,  # the front has waited for the requests by then
         )
     )
     serving = loop.create_task(server.serve(sockets=[]))
@@ -74,8 +77,9 @@ async def _serve(worker: Worker, listeners: Sequence[Listener]) -> None:
     # After uvicorn's own handlers, which would end the process by the signal that they caught.
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stopping.set)
-    reloading: set[asyncio.Task[None]] = set()
-    loop.add_signal_handler(signal.SIGHUP, lambda: reloading.add(loop.create_task(_reload(worker))))
+    reload_wanted = asyncio.Event()
+    loop.add_signal_handler(signal.SIGHUP, reload_wanted.set)
+    reloading = loop.create_task(_reload_when(reload_wanted, worker))
     release()
     # What is loaded by now lives as long as the process; the collector need not look at it again.
     gc.collect()
@@ -85,13 +89,14 @@ async def _serve(worker: Worker, listeners: Sequence[Listener]) -> None:
         Acceptor(listener.socket, functools.partial(Connection, front, is_trusted=listener.is_trusted), loop)
         for listener in listeners
     ]
-    for acceptor in acceptors:
-        acceptor.start()
+    accepting = loop.create_task(_accept_while_useful(worker, acceptors))
     await stopping.wait()
+    reloading.cancel()
     worker.drain()
     await asyncio.sleep(settings.drain_seconds)
+    accepting.cancel()
     for acceptor in acceptors:
-        acceptor.stop()
+        acceptor.close()
     await front.leave(settings.grace_seconds)
     server.should_exit = True
     await serving
@@ -106,7 +111,22 @@ def _hand_over(server: uvicorn.Server, connection: Connection) -> asyncio.Protoc
     return protocol
 
 
-async def _reload(worker: Worker) -> None:
-    """Try the model anew; the keeper says why it was refused."""
-    with contextlib.suppress(ApiError):
-        await worker.keeper.reload()
+async def _accept_while_useful(worker: Worker, acceptors: Sequence[Acceptor]) -> None:
+    """Accept connections, unless this worker is not ready and another one is, which then gets them all."""
+    accepts = False
+    while True:
+        useful = worker.not_ready_because() is None or not worker.metrics.another_is_ready()
+        if useful != accepts:
+            accepts = useful
+            for acceptor in acceptors:
+                acceptor.start() if useful else acceptor.stop()
+        await asyncio.sleep(_LOOK_SECONDS)
+
+
+async def _reload_when(wanted: asyncio.Event, worker: Worker) -> None:
+    """Try the model anew when asked to, once for all who ask meanwhile; the keeper says why it was refused."""
+    while True:
+        await wanted.wait()
+        wanted.clear()
+        with contextlib.suppress(ApiError):
+            await worker.keeper.reload()

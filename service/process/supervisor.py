@@ -49,15 +49,17 @@ def serve(settings: Settings) -> int:
     for name in unknown_variables():
         logs.logger().warning("unknown setting ignored", variable=name)
     bound = [bind(settings)]
+    made: Path | None = None
     try:
         if settings.admin_socket is not None:
             bound.append(bind_admin(settings.admin_socket))
+            made = settings.admin_socket
         return Supervisor(settings, bound, signals).run()
     finally:
         for listener in bound:
             listener.close()
-        if settings.admin_socket is not None:
-            settings.admin_socket.unlink(missing_ok=True)
+        if made is not None:
+            made.unlink(missing_ok=True)
 
 
 def bind(settings: Settings) -> socket.socket:
@@ -84,8 +86,8 @@ def bind_admin(path: Path) -> socket.socket:
     """Bind the operator's socket; only the user that runs the service can connect to it."""
     listener = socket.socket(socket.AF_UNIX, socket.SOCK_STREAM)
     try:
-        if path.is_socket():
-            path.unlink()  # left by a service that was killed
+        if path.is_socket() and listener.connect_ex(str(path)) != 0:
+            path.unlink()  # left by a service that was killed: nobody answers
         before = os.umask(0o177)
         try:
             listener.bind(str(path))

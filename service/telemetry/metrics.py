@@ -85,6 +85,12 @@ class Metrics:
         found: list[float] = rows[live, LAYOUT.at("budgetrec_model_generation")].tolist()
         return found
 
+    def another_is_ready(self) -> bool:
+        """Whether any other worker is ready."""
+        ready = self.rows.all()[:, LAYOUT.at("budgetrec_ready")] > 0
+        ready[self.rows.slot] = False
+        return bool(ready.any())
+
     def exposition(self) -> bytes:
         """Return the numbers of all workers in Prometheus' text format."""
         return exposition(self.rows)

@@ -1,6 +1,7 @@
 """One connection after the other does what it likes, and the next request is answered as if nothing had happened."""
 
 import json
+from pathlib import Path
 
 import pytest
 
@@ -181,3 +182,63 @@ def test_head_too_large_in_one_piece_and_in_many(running):
             status, _, body = raw.answer()
             assert status == 431
             assert json.loads(body)["error"]["code"] == "headers_too_large"
+
+
+def test_the_body_behind_an_offer_to_upgrade_is_a_body(running):
+    inner = b"GET /health/live HTTP/1.1\r\nHost: x\r\n\r\n"
+    offer = b"Connection: Upgrade\r\nUpgrade: h2c\r\n"
+    with RawConnection(running.port) as raw:
+        raw.send(post(inner, head=offer) + ASK % b"u10" + b"\r\n")
+        status, _, body = raw.answer()
+        assert status == 422
+        assert b"not valid JSON" in body
+        assert b'"user_id":"u10"' in raw.answer()[2]
+        raw.send(post(b'{"user_id": "u9"}', head=offer))
+        assert b'"user_id":"u9"' in raw.answer()[2]
+
+
+def test_a_half_closed_pipeline_is_answered_to_its_end(running):
+    with RawConnection(running.port) as raw:
+        raw.send(ASK % b"u9" + b"\r\n" + LIVE + post(b'{"user_id": "u9"}') + ASK % b"u10" + b"\r\n")
+        raw.end_sending()
+        assert [raw.answer()[0] for _ in range(4)] == [200] * 4
+        assert raw.at_end()
+
+
+def test_a_pipeline_without_end_does_not_fill_the_memory(running):
+    (worker,) = running.workers()
+    before = peak_memory(worker)
+    with RawConnection(running.port) as raw:
+        raw.stop_reading()
+        asked = (ASK % b"u9" + b"\r\n") * 4000
+        for _ in range(200):
+            raw.send_what_is_taken(asked)
+    poll(lambda: running.get("/health/live").status_code == 200, "the next caller")
+    assert peak_memory(worker) - before < 64 << 20
+
+
+def peak_memory(pid):
+    lines = Path(f"/proc/{pid}/status").read_text().splitlines()
+    return next(int(line.split()[1]) << 10 for line in lines if line.startswith("VmHWM"))
+
+
+def test_one_connection_too_many_is_told_so(model, tmp_path):
+    with server(model.path, tmp_path / "log", max_connections=4) as service:
+        service.client.close()
+        begun = [RawConnection(service.port) for _ in range(4)]
+        for raw in begun:
+            raw.send(post(b"x" * 100, head=b"Expect: 100-continue\r\n")[:-100])
+            assert raw.answer()[0] == 100
+        with RawConnection(service.port) as late:
+            status, headers, body = late.answer()
+            assert (status, headers["connection"]) == (503, "close")
+            assert json.loads(body)["error"]["code"] == "connections"
+        for raw in begun:
+            raw.close()
+
+
+def test_an_upload_that_never_ends_does_not_spoil_the_end(model, tmp_path):
+    with server(model.path, tmp_path / "log", grace_seconds=1) as service, RawConnection(service.port) as raw:
+        raw.send(post(b"x" * 100)[:-50])
+        poll(lambda: service.metric("budgetrec_connections") >= 2, "the upload to begin")
+        assert service.stop() == 0

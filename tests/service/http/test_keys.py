@@ -200,6 +200,15 @@ def test_what_a_failed_batch_was_granted_is_given_back(model):
         assert app.post("/recommend/batch", json={"requests": [good]}, headers=headers).status_code == 200
 
 
+def test_what_a_failed_question_was_granted_is_given_back(model):
+    with in_process(model.path, api_keys="mobile:mobile-secret-key:1") as app:
+        headers = {"X-API-Key": "mobile-secret-key"}
+        for _ in range(3):
+            bad = {"vector": [1e30] * 16, "budget": 256}
+            assert app.post("/recommend", json=bad, headers=headers).status_code == 422
+        assert app.get("/recommend?user_id=u9&budget=16", headers=headers).status_code == 200
+
+
 def test_the_admin_key_from_a_file(model, tmp_path):
     (tmp_path / "admin").write_text("from-a-file-secret\n")
     with in_process(model.path, admin_key_file=tmp_path / "admin") as app:
