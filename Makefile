@@ -48,8 +48,9 @@ sanitize: $(VENV)/test.stamp  ## the core's tests under AddressSanitizer and Und
 race:  ## searches from many threads under ThreadSanitizer
 	sh .ci/race
 
-fuzz:  ## random arrays through the kernels, for a minute or ARGS="SECONDS SEED"
+fuzz: $(VENV)/test.stamp  ## random arrays through the kernels (ARGS="SECONDS SEED"), random heads through the HTTP reader
 	sh .ci/fuzz $(ARGS)
+	$(BIN)/python -m loadtests.chaos.reader --millions 3
 
 wheel-test: $(VENV)/test.stamp  ## build a wheel and run the core's tests against it, outside of the tree
 	sh .ci/wheel-test $(BIN)/python

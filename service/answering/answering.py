@@ -45,6 +45,9 @@ LATELY = 2048
 # Looking up more ids than this takes as long as a long search, and goes to a thread with it.
 MANY_IDS = 4000
 
+# A question waits for at most this share of the time until its deadline: what comes out of a longer queue comes late.
+DEADLINE_SHARE = 0.5
+
 # Answers of a batch are written for so long before the loop may look after others.
 SLICE_SECONDS = 0.005
 
@@ -119,7 +122,7 @@ class Answering:
     # ---- one question
 
     def expected_products(self, question: Question, now: float) -> int | None:
-        """Return what a question will probably get, None if it is not for the event loop: too long, or refused."""
+        """Return what a question will probably get, None if it is not for the event loop: too long, or no model."""
         model = self.model
         if model is None or len(question.exclude) > MANY_IDS:
             return None
@@ -213,18 +216,26 @@ class Answering:
         inline = self.admission.inline
         grant = self._budgets.grant(question, model, self.law, now)
         load = inline if grant.granted <= self.inline_budget else self.admission.threaded
-        if not admitted and load.is_full(question.priority):
-            if question.deadline is None:
-                raise load.refusal(question.priority)
-            # Whoever names a deadline is never refused: there is time for the popular items.
-            return Grant(grant.asked, 0, "overload")
         if load.is_calm() or grant.granted == 0:
             return grant
-        remaining = question.remaining(now)
-        if remaining is not None and not admitted and load.wait() > remaining:
+        if not admitted and self.comes_too_late(question, load, now):
             return Grant(grant.asked, 0, "overload")
         left = load.shrink(grant.granted, question.priority, now)
         return Grant(grant.asked, model.reachable(left), "overload") if left < grant.granted else grant
+
+    def comes_too_late(self, question: Question, load: Load, now: float) -> bool:
+        """Whether a question would wait too long: a 503 without a deadline, True with one.
+
+        Whoever names a deadline is never refused: there is time for the popular items.
+        """
+        if load.is_calm():
+            return False
+        remaining = question.remaining(now)
+        if remaining is not None:
+            return load.is_full(question.priority) or load.wait() > remaining * DEADLINE_SHARE
+        if load.is_full(question.priority):
+            raise load.refusal(question.priority)
+        return False
 
     async def _in_thread(self, function: Any, argument: Any, searches: Sequence[Search]) -> Any:
         """Call in a search thread, counting the work as waiting until it is done."""
@@ -238,9 +249,10 @@ class Answering:
             load.leave(products, seconds)
 
     def _run_later(self, search: Search) -> SearchResult | None:
-        """Search in a thread; None if the deadline passed while the work waited for one."""
+        """Search in a thread; None if there is no time left for it after the wait for one."""
         remaining = search.question.remaining(perf_counter())
-        return None if remaining is not None and remaining <= 0 else self.run(search)
+        late = remaining is not None and remaining < self.law.b * search.grant.granted
+        return None if late else self.run(search)
 
     def run(self, search: Search) -> SearchResult:
         """Search. Touches nothing shared, so it may run in any thread."""

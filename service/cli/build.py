@@ -66,6 +66,9 @@ def build(
     threads: Annotated[int | None, typer.Option(min=1, help="Threads to build with. Default: all cores.")] = None,
 ) -> None:
     """Build a model bundle from vectors, and show what each budget buys."""
+    if directions == "learned":
+        note("--directions learned is now what auto finds by itself.")
+        directions = "auto"
     if directions not in DIRECTION_KINDS:
         raise typer.BadParameter(f"{directions!r} is none of {', '.join(DIRECTION_KINDS)}", param_hint="--directions")
     path = _target(output, models, version, promote=promote)

@@ -35,7 +35,8 @@ class Connection(asyncio.Protocol):
     idle_since  when there was last a request under way
     is_trusted  it came over the operator's socket
     is_last     the connection ends with the request that is under way
-    question    what waits in the line
+    n_headers   how many headers the head of the request with uvicorn has; what follows them are trailers
+    question    the plain question that is under way
     """
 
     def __init__(self, front: Front, *, is_trusted: bool = False) -> None:
@@ -44,6 +45,7 @@ class Connection(asyncio.Protocol):
         self.is_trusted = is_trusted
         self.arrival = self.idle_since = perf_counter()
         self.is_last = False
+        self.n_headers = 0
         self.question: Question | None = None
         self._limit: KeyLimit | None = None
         self._request_id = b""
@@ -51,6 +53,7 @@ class Connection(asyncio.Protocol):
         self._transport: asyncio.Transport | None = None
         self._buffer = b""
         self._handed: _Handed | None = None
+        self._task: asyncio.Task[None] | None = None  # answers a question that is too long for the line
         self._left = 0  # bytes of the request that have not arrived yet
         self._is_chunked = False  # then it is the most that may arrive
         self._begun: float | None = None  # when the first byte of a request came that is not whole yet
@@ -84,7 +87,7 @@ class Connection(asyncio.Protocol):
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Forget the caller."""
-        self._front.connections.discard(self)
+        self._front.forget(self)
         self.question = None
         handed, self._handed = self._handed, None
         if handed is not None:
@@ -144,7 +147,7 @@ class Connection(asyncio.Protocol):
             self._begun = perf_counter()
 
     def _ask(self, plain: PlainHead) -> bool:
-        """Answer a plain question or let it wait for its turn; False if it is not for the short cut after all."""
+        """Let a plain question wait for its turn, or refuse it; False if it is not for the short cut after all."""
         front, worker = self._front, self._worker
         query, self._headers = plain
         headers = self._headers
@@ -155,19 +158,17 @@ class Connection(asyncio.Protocol):
             limit = worker.authorize(headers)
             question = worker.questions.recommend(query, headers, self.arrival)
             products = worker.answering.expected_products(question, self.arrival)
-            if products is None:
-                return False
-            if front.load.is_full(question.priority):
-                if question.deadline is None:
-                    raise front.load.refusal(question.priority)
-                # Whoever names a deadline is never refused: there is time for the popular items.
+            if products is not None and worker.answering.comes_too_late(question, front.load, self.arrival):
                 question.expire()
         except ApiError as error:
             self._fail(error)
             return True
         self.question = question
         self._limit = limit
-        front.line.enter(self, question.priority, products)
+        if products is None:
+            self._task = front.loop.create_task(self._serve_later(question))
+        else:
+            front.line.enter(self, question.priority, products)
         return True
 
     def _hand_over(self, head: bytes) -> None:
@@ -176,6 +177,7 @@ class Connection(asyncio.Protocol):
         if known is None:
             self._refuse(errors.malformed())
             return
+        self.n_headers = known.n_headers
         limit = self._front.settings.body_limit
         if known.length is None:
             # The end of a chunked body is for its parser to see, so nothing can come behind it.
@@ -221,16 +223,29 @@ class Connection(asyncio.Protocol):
             return
         try:
             body = self._worker.answering.answer_inline(question, self._limit)
-        except ApiError as error:
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets an answer
             self._fail(error)
-        except Exception:
-            self._worker.log.exception("request failed", route="recommend", request_id=self._request_id.decode())
-            self._fail(errors.internal())
         else:
             self._answer(200, body)
 
-    def _fail(self, error: ApiError) -> None:
-        """Answer a plain question with an error."""
+    async def _serve_later(self, question: Question) -> None:
+        """Answer a question that is too long for the line, or not to be answered at all."""
+        try:
+            body = await self._worker.answering.answer(question, self._limit)
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets an answer
+            self.question = None
+            self._fail(error)
+        else:
+            self.question = None
+            self._answer(200, body)
+
+    def _fail(self, error: Exception) -> None:
+        """Answer a plain question with an error; one that nobody expected is ours, and logged."""
+        if not isinstance(error, ApiError):
+            self._worker.log.error(
+                "request failed", route="recommend", request_id=self._request_id.decode(), exc_info=error
+            )
+            error = errors.internal()
         self._worker.note_failure(error, self._headers)
         # The type of the content is in the head that all answers begin with.
         self._answer(error.status, error.body(), error.headers()[1:])
@@ -330,7 +345,8 @@ class Connection(asyncio.Protocol):
 
     def close(self) -> None:
         """End after what has been written is sent."""
-        if self._transport is not None:
+        if self._transport is not None and not self._transport.is_closing():
+            self._front.see_off(self)
             self._transport.close()
 
     def _pause_reading(self) -> None:

@@ -47,6 +47,7 @@ class Front:
         self.load = worker.answering.admission.inline
         self.has_cors = bool(settings.cors_origins)
         self.connections: set[Connection] = set()
+        self._closing: set[Connection] = set()  # what was written to them is still being sent
         self.leaving = False
         varies = self.has_cors and "*" not in settings.cors_origins
         self._vary = b"%b: %b\r\n" % VARY_ORIGIN if varies else b""
@@ -78,11 +79,21 @@ class Front:
             connection.close()
         return bool(idle)
 
+    def see_off(self, connection: Connection) -> None:
+        """Count a connection no longer: it ends as soon as what was written is sent."""
+        self.connections.discard(connection)
+        self._closing.add(connection)
+
+    def forget(self, connection: Connection) -> None:
+        """Forget a connection that has ended."""
+        self.connections.discard(connection)
+        self._closing.discard(connection)
+
     async def leave(self, seconds: float) -> None:
         """Close idle connections, the others after their answers; return when all are closed, or after `seconds`."""
         self.leaving = True
         end = perf_counter() + seconds
-        while self.connections and perf_counter() < end:
+        while (self.connections or self._closing) and perf_counter() < end:
             for connection in list(self.connections):
                 connection.leave()
             await asyncio.sleep(0.02)
@@ -92,7 +103,7 @@ class Front:
         now = perf_counter()
         self._date = formatdate(usegmt=True).encode()
         self._good_head = self._head(200)
-        for connection in list(self.connections):
+        for connection in [*self.connections, *self._closing]:
             reason = connection.overdue(now)
             if reason is not None:
                 self.worker.metrics.count("budgetrec_connections_closed_total", reason)

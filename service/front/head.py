@@ -36,6 +36,7 @@ class Head(NamedTuple):
 
     method: bytes
     length: int | None
+    n_headers: int
     expects_continue: bool
     keeps_alive: bool
 
@@ -62,11 +63,13 @@ class _Collector:
 
     def __init__(self) -> None:
         self.length = 0
+        self.n_headers = 0
         self.chunked = False
         self.expects_continue = False
         self.complete = False
 
     def on_header(self, name: bytes, value: bytes) -> None:
+        self.n_headers += 1
         lower = name.lower()
         if lower == b"content-length":
             self.length = int(value)
@@ -91,5 +94,10 @@ def read_head(head: bytes) -> Head | None:
         return None
     if not collector.complete:
         return None
-    length = None if collector.chunked else collector.length
-    return Head(parser.get_method(), length, collector.expects_continue, parser.should_keep_alive())
+    return Head(
+        parser.get_method(),
+        None if collector.chunked else collector.length,
+        collector.n_headers,
+        collector.expects_continue,
+        parser.should_keep_alive(),
+    )

@@ -105,10 +105,12 @@ class OuterLayer:
     async def _http(self, scope: Scope, receive: Receive, send: Send) -> None:
         began = perf_counter()
         call = call_of(scope["path"], scope["method"])
-        request_id = self.ids.of(scope["headers"])
         connection = scope.get("state", {}).get(CONNECTION)
         if connection is not None:
             self.worker.answering.admission.inline.note_wait(began - connection.arrival)
+            # uvicorn adds the trailers of a chunked body to the headers; whoever sends them must not pass for a proxy.
+            scope["headers"] = scope["headers"][: connection.n_headers]
+        request_id = self.ids.of(scope["headers"])
         extra = [(b"x-request-id", request_id), *self._vary]
         if connection is not None and connection.is_last:
             extra.append((b"connection", b"close"))

@@ -151,6 +151,8 @@ def id_list(name: str, most: int) -> Callable[[bytes], list[str]]:
     """Return a reader of ids separated by commas; a comma inside an id is written %2C."""
 
     def read(raw: bytes) -> list[str]:
+        if raw.count(b",") >= most > 0:
+            raise invalid(name, f"has {raw.count(b',') + 1} ids", f"at most {most} item ids")
         if b"%" in raw or b"+" in raw or not raw.isascii():
             ids = [decode(part, name) for part in raw.split(b",") if part]
         else:

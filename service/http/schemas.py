@@ -11,6 +11,7 @@ from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, StrictInt, S
 
 from service.http.parameters import LARGEST_BUDGET, LONGEST_DEADLINE_MS
 
+LONGEST_ID = 10_000
 # Beyond any embedding; the exact length is the model's and is checked against it.
 LONGEST_VECTOR = 65_536
 
@@ -20,12 +21,27 @@ def _id_text(value: object) -> object:
     return str(value) if isinstance(value, int) and not isinstance(value, bool) else value
 
 
-Id = Annotated[str, Field(min_length=1), BeforeValidator(_id_text, json_schema_input_type=str | int)]
+Id = Annotated[
+    str, Field(min_length=1, max_length=LONGEST_ID), BeforeValidator(_id_text, json_schema_input_type=str | int)
+]
 # Strict: `true` and `"5"` are no numbers; JSON has types.
 Number = Annotated[float, Field(strict=True, allow_inf_nan=False)]
 Count = Annotated[int, Field(strict=True)]
 # The first wrong element ends the validation: an error for each of a million would take longer than anything else.
 Vector = Annotated[list[Number], Field(fail_fast=True)]
+
+
+class Body(BaseModel):
+    """A body that a caller sends. The first unknown name ends the validation, however many there are."""
+
+    @model_validator(mode="before")
+    @classmethod
+    def _known_names(cls, body: object) -> object:
+        if isinstance(body, dict):
+            for name in body:
+                if name not in cls.model_fields:
+                    raise ValueError(f"{str(name)[:80]!r} is not a name here; known are {', '.join(cls.model_fields)}")
+        return body
 
 
 class Problem(BaseModel):
@@ -92,7 +108,7 @@ class SimilarItems(Receipt):
     item_id: str = Field(description="As asked; it is not among the items.", examples=["7"])
 
 
-class RecommendRequest(BaseModel):
+class RecommendRequest(Body):
     """Exactly one of `user_id` and `vector`, and what the answer may cost."""
 
     model_config = ConfigDict(
@@ -121,7 +137,7 @@ class RecommendRequest(BaseModel):
         return self
 
 
-class BatchRequest(BaseModel):
+class BatchRequest(Body):
     """Many questions, each with its own budget."""
 
     model_config = ConfigDict(
@@ -183,7 +199,7 @@ class Health(BaseModel):
     status: Literal["live", "ready"]
 
 
-class ReloadRequest(BaseModel):
+class ReloadRequest(Body):
     """Which version, and whether the recall gate may be passed by."""
 
     model_config = ConfigDict(extra="forbid", json_schema_extra={"examples": [{}]})

@@ -19,6 +19,7 @@ from service.front.front import Front
 from service.http.app import create_app
 from service.http.outer import CONNECTION
 from service.process.acceptor import Acceptor
+from service.process.signals import release
 from service.worker import Worker
 
 if TYPE_CHECKING:
@@ -75,6 +76,7 @@ async def _serve(worker: Worker, listeners: Sequence[Listener]) -> None:
         loop.add_signal_handler(number, stopping.set)
     reloading: set[asyncio.Task[None]] = set()
     loop.add_signal_handler(signal.SIGHUP, lambda: reloading.add(loop.create_task(_reload(worker))))
+    release()
     # What is loaded by now lives as long as the process; the collector need not look at it again.
     gc.collect()
     gc.freeze()

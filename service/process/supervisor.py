@@ -23,6 +23,7 @@ import traceback
 from typing import TYPE_CHECKING
 
 from service import logs
+from service.process.signals import Signals, hold, release
 from service.settings import unknown_variables
 
 if TYPE_CHECKING:
@@ -32,7 +33,6 @@ if TYPE_CHECKING:
     from service.settings import Settings
     from service.shared_memory import SharedMemory
 
-_HANDLED = {signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGCHLD}
 # A worker that dies sooner than this after its start is restarted with a growing delay.
 _TOO_SOON = 5.0
 _LONGEST_DELAY = 5.0
@@ -43,6 +43,7 @@ _PR_SET_PDEATHSIG = 1
 
 def serve(settings: Settings) -> int:
     """Serve until SIGTERM or SIGINT; return the exit status: 0 if every worker ended within the grace period."""
+    signals = Signals()
     logs.configure(settings)
     for name in unknown_variables():
         logs.logger().warning("unknown setting ignored", variable=name)
@@ -50,7 +51,7 @@ def serve(settings: Settings) -> int:
     try:
         if settings.admin_socket is not None:
             bound.append(bind_admin(settings.admin_socket))
-        return Supervisor(settings, bound).run()
+        return Supervisor(settings, bound, signals).run()
     finally:
         for listener in bound:
             listener.close()
@@ -101,7 +102,7 @@ def bind_admin(path: Path) -> socket.socket:
 class Supervisor:
     """Keeps the workers alive. Single-threaded and without an event loop, so that forking is safe."""
 
-    def __init__(self, settings: Settings, bound: list[socket.socket]) -> None:
+    def __init__(self, settings: Settings, bound: list[socket.socket], signals: Signals) -> None:
         # Imported after the port is bound, for it takes most of a second, and before the fork, so that a worker that
         # has to be replaced is there at once and shares the code's memory.
         import service.process.serving  # noqa: PLC0415
@@ -110,6 +111,7 @@ class Supervisor:
         from service.telemetry.rows import Rows  # noqa: PLC0415
 
         self._settings = settings
+        self._signals = signals
         self._listeners = [
             service.process.serving.Listener(listener, is_trusted=listener.family == socket.AF_UNIX)
             for listener in bound
@@ -125,7 +127,6 @@ class Supervisor:
 
     def run(self) -> int:
         """Start the workers and handle signals until one says stop."""
-        signal.pthread_sigmask(signal.SIG_BLOCK, _HANDLED)
         address = self._listeners[0].socket.getsockname()
         self._log.info(
             "serving",
@@ -140,11 +141,10 @@ class Supervisor:
         for slot in range(self._settings.workers):
             self._start(slot)
         while True:
-            received = signal.sigtimedwait(_HANDLED, self._patience())
-            number = received.si_signo if received else None
-            if number in (signal.SIGTERM, signal.SIGINT):
+            received = self._signals.wait(self._patience())
+            if signal.SIGTERM in received or signal.SIGINT in received:
                 return self._stop()
-            if number == signal.SIGHUP and self._slots:
+            if signal.SIGHUP in received and self._slots:
                 os.kill(next(iter(self._slots)), signal.SIGHUP)
             self._reap()
             self._restart_due()
@@ -152,9 +152,13 @@ class Supervisor:
     def _start(self, slot: int) -> None:
         sys.stdout.flush()
         sys.stderr.flush()
+        # A worker takes no signal before it can handle it.
+        hold()
         pid = os.fork()
         if pid == 0:
+            self._signals.forget()
             _worker_process(self._settings, slot, self._listeners, self._shared)
+        release()
         self._slots[pid] = slot
         self._started[slot] = time.monotonic()
 
@@ -196,7 +200,7 @@ class Supervisor:
         end = time.monotonic() + self._settings.drain_seconds + self._settings.grace_seconds + _MARGIN
         clean = True
         while self._slots and time.monotonic() < end:
-            signal.sigtimedwait({signal.SIGCHLD}, 0.1)
+            self._signals.wait(0.1)
             for pid in list(self._slots):
                 done, status = os.waitpid(pid, os.WNOHANG)
                 if done:
@@ -219,7 +223,6 @@ def _worker_process(settings: Settings, slot: int, listeners: list[Listener], sh
         # Do not outlive a supervisor that was killed.
         with contextlib.suppress(OSError, AttributeError):
             ctypes.CDLL(None).prctl(_PR_SET_PDEATHSIG, signal.SIGTERM)
-        signal.pthread_sigmask(signal.SIG_UNBLOCK, _HANDLED)
         logs.configure(settings, worker=slot)
         status = run_worker(settings, slot, listeners, shared)
     except BaseException:  # noqa: BLE001 - a forked process has nobody above it to report to

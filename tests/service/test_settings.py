@@ -2,8 +2,10 @@
 
 import annotated_types
 import pytest
+import structlog
 from pydantic import ValidationError
 
+from service import logs
 from service.settings import Settings, unknown_variables
 
 
@@ -85,3 +87,14 @@ def test_printing_shows_everything_but_keys():
     shown = Settings(api_keys="shop:shop-secret-key", admin_key="admin-secret").printable()
     assert set(shown) == set(Settings.model_fields)
     assert "secret" not in str(shown)
+
+
+@pytest.mark.parametrize(("level", "expected"), [("debug", 4), ("info", 3), ("warning", 2), ("error", 1)])
+def test_lines_below_the_level_are_not_written(level, expected, capsys):
+    try:
+        logs.configure(Settings(log_level=level, log_format="json"))
+        for name in ("debug", "info", "warning", "error"):
+            getattr(structlog.get_logger(f"{level}-{name}"), name)("a line")
+    finally:
+        structlog.reset_defaults()
+    assert capsys.readouterr().err.count("a line") == expected

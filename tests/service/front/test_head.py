@@ -1,53 +1,13 @@
 """The reader of plain heads accepts nothing that httptools would refuse, and reads the same in all it accepts."""
 
-import httptools
+import random
+
 import pytest
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
+from loadtests.chaos.reader import agrees, make_head
 from service.front.head import read_head, read_plain
-
-READ = {b"authorization", b"origin", b"x-api-key", b"x-priority", b"x-request-deadline-ms", b"x-request-id"}
-
-
-class Parsed:
-    """A request as uvicorn's parser sees it."""
-
-    def __init__(self, data):
-        self.url = b""
-        self.headers = []
-        self.messages = 0
-        parser = httptools.HttpRequestParser(self)
-        parser.feed_data(data)
-        self.method = parser.get_method()
-        self.version = parser.get_http_version()
-        self.keeps_alive = parser.should_keep_alive()
-        parsed = httptools.parse_url(self.url)
-        self.path, self.query = parsed.path, parsed.query or b""
-
-    def on_url(self, url):
-        self.url += url
-
-    def on_header(self, name, value):
-        self.headers.append((name.lower(), value))
-
-    def on_message_complete(self):
-        self.messages += 1
-
-
-def agrees(head):
-    """Compare both readings of a head; return whether it was plain."""
-    plain = read_plain(head)
-    if plain is None:
-        return False
-    parsed = Parsed(head)
-    assert parsed.messages == 1
-    assert (parsed.method, parsed.version, parsed.path) == (b"GET", "1.1", b"/recommend")
-    assert parsed.keeps_alive
-    assert plain.query == parsed.query
-    assert plain.headers == [(name, value.strip(b"\t ")) for name, value in parsed.headers if name in READ]
-    return True
-
 
 NAMES = [
     b"Host", b"host", b"X-Request-ID", b"x-request-id", b"X-PRIORITY", b"X-Request-Deadline-Ms", b"Authorization",
@@ -103,6 +63,11 @@ HEADS = st.builds(
 @example(b"GET /recommend?a\x7f HTTP/1.1\r\nHost: x\r\n\r\n")
 def test_what_is_plain_is_read_as_httptools_reads_it(head):
     agrees(head)
+
+
+def test_heads_cut_joined_and_altered_at_random():
+    rng = random.Random(1)
+    assert sum(agrees(make_head(rng)) for _ in range(100_000)) > 1000
 
 
 @settings(max_examples=2000, deadline=None)

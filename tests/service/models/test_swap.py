@@ -213,6 +213,21 @@ def test_warm_up_replays_recent_questions(app):
     app.get("/recommend?user_id=stranger")
     assert [asked.budget for asked in app.worker.answering.asked_lately] == [77, 66]
     assert app.post("/admin/reload", json={"version": "v2"}).status_code == 200
+    # The user is known to the new model before anybody asked it, and so are the items of both answers.
+    warm = app.worker.answering.model
+    assert warm.version == "v2"
+    assert list(warm._users) == ["u9"]
+    replayed = {*warm.index.search(vector, 3, 77).ids.tolist()}
+    assert replayed <= set(warm._fragments)
+
+
+@pytest.mark.parametrize("most", [0, 7])
+def test_as_many_are_replayed_as_the_setting_says(folder, most):
+    with in_process(folder.path, warm_up_queries=most) as app:
+        for user in range(20, 40):
+            app.get(f"/recommend?user_id=u{user}&budget=64")
+        app.post("/admin/reload", json={"version": "v2"})
+        assert list(app.worker.answering.model._users) == [f"u{user}" for user in range(40 - most, 40)]
 
 
 def test_a_model_of_other_dimensions(app, folder):

@@ -4,6 +4,8 @@ import itertools
 import json
 import os
 import signal
+import socket
+import struct
 import threading
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -139,7 +141,7 @@ class TestTheEnd:
 
     def test_what_runs_is_finished(self, tmp_path):
         model = write_model(tmp_path / "m", n_items=60_000)
-        asks = [{"user_id": f"u{8 + n % 150}", "budget": 60_000} for n in range(200)]
+        asks = [{"user_id": f"u{8 + n % 150}", "budget": 60_000} for n in range(1000)]
         body = json.dumps({"requests": asks}).encode()
         with server(model.path, tmp_path / "log") as running, RawConnection(running.port) as raw:
             raw.send(
@@ -150,7 +152,7 @@ class TestTheEnd:
             assert running.stop() == 0
             status, _, answer = raw.answer()
             assert status == 200
-            assert answer.count(b'"user_id"') == 200
+            assert answer.count(b'"user_id"') == 1000
 
     def test_not_ready_while_draining(self, model, tmp_path):
         with server(model.path, tmp_path / "log", drain_seconds=3) as running:
@@ -203,6 +205,13 @@ class TestTheBeginning:
                 bind(settings)
 
 
+def test_the_kernel_holds_as_many_connections_as_the_setting_says():
+    with bind(Settings(port=0, backlog=77)) as listener:
+        # Of a listening socket, the sixth 32-bit word of tcp_info is the length of its queue.
+        info = listener.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, 64)
+        assert struct.unpack_from("=8B6I", info)[8 + 5] == 77
+
+
 def test_workers_share_one_copy_of_the_model(tmp_path):
     model = write_model(tmp_path / "m", n_items=200_000)
     size = sum(file.stat().st_size for file in model.path.iterdir())
@@ -224,3 +233,9 @@ def model_pss(pid, path):
         elif inside and line.startswith("Pss:"):
             total += int(line.split()[1]) * 1024
     return total
+
+
+@pytest.mark.parametrize("workers", [1, 3])
+def test_sigterm_right_at_the_beginning(model, tmp_path, workers):
+    with server(model.path, tmp_path / "log", wait=False, workers=workers) as running:
+        assert running.stop() == 0
