@@ -2,7 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-NATIVE := setup.py greedy_core/_kernel.pyx $(wildcard greedy_core/native/*)
+NATIVE := setup.py greedy_core/_kernel.pyx greedy_core/_graph.pyx $(wildcard greedy_core/native/*)
 
 .PHONY: help serve test lint bench peers paper httpbench loadtest chaos sanitize race fuzz wheel-test clean
 
@@ -57,7 +57,7 @@ wheel-test: $(VENV)/test.stamp  ## build a wheel and run the core's tests agains
 
 clean:  ## remove everything that was made
 	rm -rf $(VENV) build dist *.egg-info .cache .hypothesis .pytest_cache .mypy_cache .ruff_cache
-	rm -f greedy_core/_kernel.cpp greedy_core/*.so
+	rm -f greedy_core/_kernel.cpp greedy_core/_graph.cpp greedy_core/*.so
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # ---- the environment -------------------------------------------------------------------------------------------

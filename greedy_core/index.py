@@ -13,7 +13,7 @@ from greedy_core._kernel import Kernel
 from greedy_core.embeddings import UserVectors, as_embeddings, own_rows, pad_rows, same_dims
 from greedy_core.errors import CorruptModelError, InvalidBudgetError, InvalidEmbeddingsError
 from greedy_core.fit.checking import check_axis_lists, check_codes, check_unit, check_vectors
-from greedy_core.fit.choice import choose
+from greedy_core.fit.choice import cheapest, compare, describe
 from greedy_core.fit.directions import KINDS, Axes
 from greedy_core.fit.graph import ItemGraph, fit_graph
 from greedy_core.fit.remembered import REMEMBERED, find_best, find_remembered
@@ -73,6 +73,8 @@ class GreedyIndex(KernelIndex):
         self._max_budget = max_budget
         self._screening = screening
         self._graph_checksum: object = None if graph is None else graph.checksum
+        # What was compared where directions were chosen, the chosen first: for people to read.
+        self.compared: list[str] = []
 
     @property
     def max_budget(self) -> int:
@@ -164,7 +166,10 @@ class GreedyIndex(KernelIndex):
         kinds: list[FixedKind] = ["axes", "principal", "sparse"]
         indexes = [make(fitted, axes, kind) for kind in kinds]
         indexes.append(indexes[-1].with_graph(vectors if fitted is None else fitted, threads, show=progress))
-        return choose(indexes, held_out.sample)
+        ways = compare(indexes, held_out.sample)
+        chosen = cheapest(ways)
+        chosen.compared = describe(ways)
+        return chosen
 
     @classmethod
     def _of_kind(

@@ -39,13 +39,28 @@ class Way(Generic[IndexT]):
         return float(np.exp(np.mean(np.log(self.costs))))
 
 
+def describe(ways: Sequence[Way[IndexT]]) -> list[str]:
+    """Return a line for each way, the cheapest first: its costs to the recalls, in thousands of list entries."""
+    levels = ", ".join(f"{level:g}" for level in LEVELS)
+    return [
+        f"{way.index.screening} on {way.index.directions}: {', '.join(f'{cost / 1000:.1f}' for cost in way.costs)} "
+        f"for a recall of {levels}"
+        for way in sorted(ways, key=lambda way: way.cost)
+    ]
+
+
 def choose(indexes: Sequence[IndexT], queries: Float32Array) -> IndexT:
     """Return the index, of these and their ways of screening, that reaches the usual recalls at the least cost.
 
     The queries are taken as vectors that nobody has met: known users remember their best items and are served well by
     any.
     """
-    return min(compare(indexes, queries), key=lambda way: way.cost).index
+    return cheapest(compare(indexes, queries))
+
+
+def cheapest(ways: Sequence[Way[IndexT]]) -> IndexT:
+    """Return the index that costs least."""
+    return min(ways, key=lambda way: way.cost).index
 
 
 def compare(indexes: Sequence[IndexT], queries: Float32Array) -> list[Way[IndexT]]:

@@ -38,8 +38,9 @@ T = TypeVar("T")
 DEGREE = 32
 # Neighbours that are looked for: in each group, and among the best of the same queries, from so many of these.
 _NEAREST, _TOGETHER, _MOST_LISTS = 24, 48, 32
-# An item belongs to its nearest groups; a group has about so many items of its own, and at most as many as fit.
-_GROUPS, _GROUP_ITEMS, _GROUP_MOST = 3, 300, 3000
+# An item belongs to its nearest groups. The larger they are, the more of the nearest items are found: as large as keeps
+# the number of pairs within bounds; and none has more than ten times its share.
+_GROUPS, _PAIRS, _LEAST_GROUP, _MOST_GROUP, _LARGEST = 3, 160_000_000, 300, 2000, 10
 _SAMPLE, _ITERATIONS = 40_000, 5
 _ENTRIES = 64
 # Of so many queries the best items are looked at, and so many of each decide where walks begin.
@@ -143,14 +144,15 @@ def near_items(space: Float32Array, threads: int) -> Ids:
 def groups(space: Float32Array) -> Iterator[Ids]:
     """Yield groups of near items, each item in at most _GROUPS of them."""
     everything = np.arange(len(space), dtype=np.int32)
-    yield from _split(space, everything, _GROUPS, np.random.default_rng(_SEED))
+    size = int(np.clip(_PAIRS // len(space), _LEAST_GROUP, _MOST_GROUP))
+    yield from _split(space, everything, _GROUPS, size, np.random.default_rng(_SEED))
 
 
-def _split(space: Float32Array, members: Ids, shared: int, rng: np.random.Generator) -> Iterator[Ids]:
-    if len(members) <= _GROUP_ITEMS * shared:
+def _split(space: Float32Array, members: Ids, shared: int, size: int, rng: np.random.Generator) -> Iterator[Ids]:
+    if len(members) <= size * shared:
         yield members
         return
-    n_groups = min(len(members) // _GROUP_ITEMS, 4096)
+    n_groups = min(len(members) // size, 4096)
     sample = space[members[np.sort(rng.permutation(len(members))[:_SAMPLE])]]
     centres = _means(sample, n_groups, rng)
     nearest = np.concatenate(
@@ -163,13 +165,13 @@ def _split(space: Float32Array, members: Ids, shared: int, rng: np.random.Genera
     ends = np.searchsorted(nearest.ravel()[order], np.arange(n_groups + 1))
     for start, stop in pairwise(ends):
         inside = members[order[start:stop] // nearest.shape[1]]
-        if len(inside) <= _GROUP_MOST:
+        if len(inside) <= _LARGEST * size:
             if len(inside) > 1:
                 yield inside
         elif len(inside) < 0.9 * len(members):
-            yield from _split(space, inside, 1, rng)
+            yield from _split(space, inside, 1, size, rng)
         else:  # nothing tells these apart, so any of them are as near as others
-            yield from np.array_split(inside, len(inside) // _GROUP_ITEMS)
+            yield from np.array_split(inside, len(inside) // size)
 
 
 def _means(sample: Float32Array, n_groups: int, rng: np.random.Generator) -> Float32Array:

@@ -169,6 +169,8 @@ def test_auto_keeps_what_costs_least(model):
     auto = GreedyIndex.build(items, queries=users, directions="auto", max_budget=500)
     sample = Sample.of(auto, hold_out(users).sample)
     axes = GreedyIndex.build(items, queries=users, directions="axes", max_budget=500)
+    assert auto.compared[0].startswith(f"{auto.screening} on {auto.directions}: ")
+    assert any(line.startswith("walk on graph: ") for line in auto.compared)
     for auto_cost, cost in zip(costs_of_recalls(auto, sample), costs_of_recalls(axes, sample), strict=True):
         assert auto_cost < cost
 
