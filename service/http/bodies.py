@@ -25,12 +25,14 @@ if TYPE_CHECKING:
 LARGE = 64 << 10
 # Values beside vectors and ids that an entry of a batch can have.
 _FIELDS = 16
+# So many are parsed in a moment, whatever the limits are.
+_HARMLESS = 10_000
 _CHUNK = 64 << 10
 
 
 def most_values(settings: Settings, n_dims: int) -> int:
     """Return how many values a body may have: a full batch of vectors, or one full list of exclusions."""
-    return max(settings.max_exclude, settings.max_batch * (n_dims + _FIELDS)) + _FIELDS
+    return max(_HARMLESS, settings.max_exclude, settings.max_batch * (n_dims + _FIELDS)) + _FIELDS
 
 
 def count_values(body: bytes) -> int:
