@@ -22,9 +22,6 @@ if TYPE_CHECKING:
 
     Headers = Sequence[tuple[bytes, bytes]]
 
-# Headers that change what a question asks.
-ASKING_HEADERS = frozenset((b"x-priority", b"x-request-deadline-ms"))
-
 _PRIORITIES = {b"interactive": INTERACTIVE, b"batch": BATCH}
 _read_deadline = number(
     "X-Request-Deadline-Ms", f"milliseconds, a number above 0 and up to {LONGEST_DEADLINE_MS:.0f}", LONGEST_DEADLINE_MS
