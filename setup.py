@@ -39,9 +39,9 @@ class SideBySide(build_ext):
 
         def compile_together(sources: list[str], *, extra_postargs: list[str], **options: object) -> list[str]:
             def compile_one(source: str) -> list[str]:
-                # What Cython writes only passes on calls: no faster at -O3, and twice as long to compile. The module
-                # for building has the loops in it.
-                level = [] if "native" in Path(source).parts or "_graph" in source else ["-O1"]
+                # What Cython writes only passes on calls: no faster at -O3, and twice as long to compile. The modules
+                # whose loops stand in headers have them in it.
+                level = [] if "native" in Path(source).parts or "_kernel" not in source else ["-O1"]
                 return compile_in_turn([source], extra_postargs=[*extra_postargs, *level], **options)
 
             with ThreadPoolExecutor(len(sources)) as pool:
@@ -73,7 +73,11 @@ NATIVE = Path("greedy_core/native")
 setup(
     cmdclass={"build_ext": SideBySide},
     ext_modules=cythonize(
-        [extension("_kernel", [*NATIVE.glob("*.cpp")]), extension("_graph", [NATIVE / "inner_product.cpp"])],
+        [
+            extension("_kernel", [*NATIVE.glob("*.cpp")]),
+            extension("_graph", [NATIVE / "inner_product.cpp"]),
+            extension("_fold_in", []),
+        ],
         compiler_directives={
             "language_level": 3,
             "boundscheck": checked,

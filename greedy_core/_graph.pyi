@@ -5,7 +5,10 @@ import numpy.typing as npt
 
 def code_stride(n_dims: int) -> int: ...
 def encode_rows(
-    vectors: npt.NDArray[np.float32], mean: npt.NDArray[np.float32], out: npt.NDArray[np.uint8]
+    vectors: npt.NDArray[np.float32],
+    mean: npt.NDArray[np.float32],
+    out: npt.NDArray[np.uint8],
+    details: npt.NDArray[np.uint8],
 ) -> float: ...
 def nearest_in_group(
     products: npt.NDArray[np.float32],

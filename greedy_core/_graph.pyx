@@ -37,7 +37,7 @@ cdef extern from "code_table.h" namespace "greedy" nogil:
         void assign(int64_t n_dims) except +
         int64_t size()
         void apply(float* x, float* spare)
-    float encode(const float* rotated, int64_t width, uint8_t* row)
+    float encode(const float* rotated, int64_t width, uint8_t* row, uint8_t* details)
 
 
 def code_stride(int64_t n_dims):
@@ -45,15 +45,16 @@ def code_stride(int64_t n_dims):
     return code_stride_of(n_dims)
 
 
-def encode_rows(const float[:, ::1] vectors, const float[::1] mean, uint8_t[:, ::1] out):
-    """Write the codes of the vectors without their mean. Returns the length of the longest."""
+def encode_rows(const float[:, ::1] vectors, const float[::1] mean, uint8_t[:, ::1] out, uint8_t[:, ::1] details):
+    """Write the codes of the vectors without their mean, and their details. Returns the length of the longest code."""
     cdef int64_t n_dims = vectors.shape[1]
     cdef int64_t width = code_width_of(n_dims)
     cdef Rotation rotation
     cdef vector[float] rotated, spare
     cdef int64_t i, t
     cdef float longest = 0, length
-    assert mean.shape[0] == n_dims and out.shape[0] == vectors.shape[0] and out.shape[1] == code_stride_of(n_dims)
+    assert mean.shape[0] == n_dims and out.shape[0] == details.shape[0] == vectors.shape[0]
+    assert out.shape[1] == details.shape[1] == code_stride_of(n_dims)
     rotation.assign(n_dims)
     rotated.resize(rotation.size())
     spare.resize(rotation.size())
@@ -62,7 +63,7 @@ def encode_rows(const float[:, ::1] vectors, const float[::1] mean, uint8_t[:, :
             for t in range(rotation.size()):
                 rotated[t] = vectors[i, t] - mean[t] if t < n_dims else 0.0
             rotation.apply(rotated.data(), spare.data())
-            length = encode(rotated.data(), width, &out[i, 0])
+            length = encode(rotated.data(), width, &out[i, 0], &details[i, 0])
             if length > longest:
                 longest = length
     return longest

@@ -5,7 +5,10 @@ from typing import Any
 import numpy as np
 import numpy.typing as npt
 
+from greedy_core.eligible import Eligible
 from greedy_core.result import SearchResult
+
+SCANNED: int
 
 class Variant(IntEnum):
     threshold = ...
@@ -23,6 +26,15 @@ def build_lists(
 ) -> None: ...
 def hash_ids(encoded: list[bytes]) -> npt.NDArray[np.uint64]: ...
 def decimal_positions(texts: Iterable[str], length: int) -> npt.NDArray[np.int32]: ...
+def find_texts(
+    text: npt.NDArray[np.uint8],
+    offsets: npt.NDArray[np.int64],
+    order: npt.NDArray[np.int32],
+    words: Iterable[tuple[bytes, bytes]],
+    start: int,
+    limit: int,
+    most_bytes: int,
+) -> tuple[list[int], int, int]: ...
 
 class IdLookup:
     def __init__(
@@ -39,7 +51,7 @@ class IdLookup:
 class Kernel:
     def __init__(
         self,
-        rows: npt.NDArray[np.float32],
+        rows: npt.NDArray[Any],
         n_dims: int,
         list_ids: npt.NDArray[np.int32] | None,
         list_values: npt.NDArray[np.float32] | None,
@@ -52,7 +64,10 @@ class Kernel:
         neighbours: npt.NDArray[np.int32],
         entries: npt.NDArray[np.int32],
         codes: npt.NDArray[np.uint8],
+        details: npt.NDArray[np.uint8],
         longest: float,
+        scanned: int = ...,
+        guided: bool = ...,
     ) -> None: ...
     def first_bad_list(self) -> int: ...
     def first_bad_item(self) -> int: ...
@@ -63,16 +78,23 @@ class Kernel:
         budget: int,
         exclude: npt.ArrayLike | None,
         variant: Variant,
+        few: Variant,
         remembered: npt.NDArray[np.int32] | None,
+        eligible: Eligible | None,
+        page: int | None,
     ) -> SearchResult: ...
+    def products(self, row: npt.NDArray[np.float32], others: npt.ArrayLike) -> npt.NDArray[np.float32]: ...
     def screen(
         self,
         query: npt.ArrayLike,
         budget: int,
         exclude: npt.ArrayLike | None,
         variant: Variant,
+        few: Variant,
         ordered: bool,
         remembered: npt.NDArray[np.int32] | None,
+        eligible: Eligible | None,
+        top_k: int,
     ) -> npt.NDArray[np.int32]: ...
     def search_batch(
         self,
@@ -81,6 +103,8 @@ class Kernel:
         budget: Any,
         exclude: Any,
         variant: Variant,
+        few: Variant,
         threads: int,
         remembered: Any,
+        eligible: Any,
     ) -> list[SearchResult]: ...

@@ -9,6 +9,7 @@ from libcpp.vector cimport vector
 cimport cython
 cimport numpy as cnp
 
+from greedy_core.eligible import Eligible
 from greedy_core.embeddings import as_queries, as_query
 from greedy_core.errors import InvalidBudgetError, InvalidQueryError, UnsupportedKernelError
 from greedy_core.positions import as_positions
@@ -43,7 +44,30 @@ cdef extern from "greedy_walk.h" namespace "greedy" nogil:
         const int32_t* entries
         int64_t n_entries
         CodeTable codes
+        CodeTable details
         float longest
+        int64_t scanned
+        cbool guided
+
+cdef extern from "eligible_items.h" namespace "greedy" nogil:
+    cppclass EligibleItems:
+        const uint64_t* words
+        int64_t count
+        const int32_t* listed
+        const int32_t* spread
+        int64_t n_spread
+
+cdef extern from "text_search.h" namespace "greedy" nogil:
+    cppclass Word:
+        const unsigned char* small
+        const unsigned char* capital
+        int64_t length
+    cppclass TextSearch:
+        const unsigned char* text
+        const int64_t* offsets
+        vector[Word] words
+        int64_t run(const int32_t* order, int64_t start, int64_t end, int64_t limit, int64_t& most_bytes,
+                    vector[int32_t]& found) except +
 
 cdef extern from "query_scratch.h" namespace "greedy" nogil:
     cppclass TopK:
@@ -51,6 +75,17 @@ cdef extern from "query_scratch.h" namespace "greedy" nogil:
     cppclass QueryScratch:
         vector[int32_t] candidates
         TopK top
+
+cdef extern from "item_rows.h" namespace "greedy" nogil:
+    cdef enum class Precision "greedy::Precision":
+        float32
+        float16
+        bfloat16
+    cppclass ItemRows:
+        const void* data
+        int64_t stride
+        Precision precision
+        void score_rows(const float* query, const int32_t* ids, int64_t n, float* out)
 
 cdef extern from "greedy_search.h" namespace "greedy" nogil:
     cpdef enum class Variant "greedy::Variant":
@@ -66,10 +101,9 @@ cdef extern from "greedy_search.h" namespace "greedy" nogil:
         budget_out_of_reach
         nothing_to_walk_on
     cppclass IndexView:
-        const float* rows
+        ItemRows rows
         int64_t n_items
         int64_t n_dims
-        int64_t stride
         int64_t max_budget
         const float* axes
         int64_t n_axes
@@ -81,15 +115,18 @@ cdef extern from "greedy_search.h" namespace "greedy" nogil:
         const int32_t* remembered
         int64_t n_remembered
         int64_t top_k
+        int64_t page
         int64_t budget
         const int32_t* exclude
         int64_t n_exclude
         Variant variant
+        EligibleItems eligible
     cppclass Outcome:
         Status status
         int64_t spent
         int64_t entries_read
         cbool complete
+        int64_t eligible
 
 cdef extern from "batch_search.h" namespace "greedy" nogil:
     cppclass BatchOutput:
@@ -296,9 +333,39 @@ cdef class IdLookup:
         return bad
 
 
+def find_texts(const unsigned char[::1] text not None, const int64_t[::1] offsets not None,
+               const int32_t[::1] order not None, words, int64_t start, int64_t limit, int64_t most_bytes):
+    """Texts that have all words, of those at order[start], order[start + 1], and so on.
+
+    A word is two byte strings of one length, its small and its capital letters. Stops when `limit` are found, or
+    `most_bytes` of text are read. Returns (positions found, where in the order it stopped, bytes left). The caller has
+    checked that neither offsets nor order lead outside.
+    """
+    cdef TextSearch search
+    cdef Word word
+    cdef vector[int32_t] found
+    cdef const unsigned char[::1] small, capital
+    cdef int64_t end = order.shape[0], stopped, left = most_bytes
+    cdef const int32_t* first = &order[0] if end else NULL
+    kept = [(bytes(one), bytes(other)) for one, other in words]
+    for one, other in kept:
+        assert 0 < len(one) == len(other)
+        small, capital = one, other
+        word.small, word.capital, word.length = &small[0], &capital[0], small.shape[0]
+        search.words.push_back(word)
+    search.text = &text[0] if text.shape[0] else NULL
+    search.offsets = &offsets[0]
+    with nogil:
+        stopped = search.run(first, start, end, limit, left, found)
+    return [found[i] for i in range(found.size())], stopped, left
+
+
 # ---- searching ---------------------------------------------------------------------------------------------------
 
 cdef int64_t MOST = 2**62
+# Under a filter that leaves up to so many items all are estimated: that costs 192 products, and less time than a walk.
+cdef int64_t MOST_SCANNED = 3072
+SCANNED = MOST_SCANNED
 
 
 cdef int64_t positive(value, str name, error) except -1:
@@ -325,6 +392,13 @@ cdef inline bint is_plain(array, int dtype):
     )
 
 
+cdef Precision precision_of(int dtype) except *:
+    assert dtype in (cnp.NPY_FLOAT32, cnp.NPY_FLOAT16, cnp.NPY_UINT16)
+    if dtype == cnp.NPY_FLOAT32:
+        return Precision.float32
+    return Precision.float16 if dtype == cnp.NPY_FLOAT16 else Precision.bfloat16
+
+
 def one_each(values, int64_t n, str name):
     """The values as a list with one for each query, or n times None."""
     if values is None:
@@ -338,30 +412,32 @@ def one_each(values, int64_t n, str name):
 cdef class Kernel:
     """One index as the native code sees it. Immutable; any number of threads may search it at once.
 
-    rows (n_items, stride) float32, padded; lists (n_lists, depth) or None for an exact scan; axes (n_axes, stride)
-    float32, padded, or None where the axes are the coordinates. `walk_on` adds a graph. The arrays are kept alive, not
-    copied; their ids are validated by `first_bad_list` and `first_bad_item`, which the caller must ask before the first
-    search.
+    rows (n_items, stride), padded, of float32, of float16, or of uint16 that are the bits of bfloat16; lists
+    (n_lists, depth) or None for an exact scan; axes (n_axes, stride) float32, padded, or None where the axes are the
+    coordinates. `walk_on` adds a graph. The arrays are kept alive, not copied; their ids are validated by
+    `first_bad_list` and `first_bad_item`, which the caller must ask before the first search.
     """
 
     cdef IndexView view
     cdef tuple arrays
     cdef tuple graph_arrays
 
-    def __init__(self, const float[:, ::1] rows, int64_t n_dims, const int32_t[:, ::1] list_ids,
+    def __init__(self, cnp.ndarray rows not None, int64_t n_dims, const int32_t[:, ::1] list_ids,
                  const float[:, ::1] list_values, const float[:, ::1] axes, int64_t max_budget, int64_t reads):
-        assert 0 < n_dims <= rows.shape[1] and rows.shape[1] % 16 == 0 and rows.shape[0] > 0
+        assert cnp.PyArray_NDIM(rows) == 2 and cnp.PyArray_ISCARRAY_RO(rows) and cnp.PyArray_DIM(rows, 0) > 0
+        assert 0 < n_dims <= cnp.PyArray_DIM(rows, 1) and cnp.PyArray_DIM(rows, 1) % 16 == 0
         self.arrays = (rows, list_ids, list_values, axes)
-        self.view.rows = &rows[0, 0]
-        self.view.n_items = rows.shape[0]
+        self.view.rows.data = cnp.PyArray_DATA(rows)
+        self.view.rows.stride = cnp.PyArray_DIM(rows, 1)
+        self.view.rows.precision = precision_of(cnp.PyArray_TYPE(rows))
+        self.view.n_items = cnp.PyArray_DIM(rows, 0)
         self.view.n_dims = n_dims
-        self.view.stride = rows.shape[1]
         self.view.max_budget = max_budget
         if list_ids is None:
             return
         self.view.n_axes = n_dims
         if axes is not None:
-            assert axes.shape[1] == rows.shape[1]
+            assert axes.shape[1] == self.view.rows.stride
             self.view.axes = &axes[0, 0]
             self.view.n_axes = axes.shape[0]
         assert list_ids.shape[0] == list_values.shape[0] == 2 * self.view.n_axes
@@ -374,19 +450,28 @@ cdef class Kernel:
         prepare(self.view)
 
     def walk_on(self, const int32_t[:, ::1] neighbours, const int32_t[::1] entries, const uint8_t[:, ::1] codes,
-                float longest):
-        """Add a graph: neighbours (n_items, degree), -1 from where a row ends, entries, and codes (n_items, stride)."""
-        assert neighbours.shape[0] == codes.shape[0] == self.view.n_items and neighbours.shape[1] > 0
+                const uint8_t[:, ::1] details, float longest, int64_t scanned=MOST_SCANNED, cbool guided=False):
+        """Add a graph: neighbours (n_items, degree), -1 from where a row ends, and entries.
+
+        Codes and their details are (n_items, stride).
+        Under a filter that leaves up to `scanned` items, all of them are estimated and nothing walks. Where
+        one walks, the others guide it or are passed (see filtered_walk.h).
+        """
+        assert neighbours.shape[0] == codes.shape[0] == details.shape[0] == self.view.n_items
+        assert neighbours.shape[1] > 0
         assert entries.shape[0] > 0
-        self.graph_arrays = (neighbours, entries, codes)
+        self.graph_arrays = (neighbours, entries, codes, details)
         self.view.graph.neighbours = &neighbours[0, 0]
         self.view.graph.degree = neighbours.shape[1]
         self.view.graph.entries = &entries[0]
         self.view.graph.n_entries = entries.shape[0]
         self.view.graph.codes.rows = &codes[0, 0]
+        self.view.graph.details.rows = &details[0, 0]
         self.view.graph.longest = longest
+        self.view.graph.scanned = scanned
+        self.view.graph.guided = guided
         prepare(self.view.graph, self.view.n_dims)
-        assert codes.shape[1] == self.view.graph.codes.width + 4
+        assert codes.shape[1] == details.shape[1] == self.view.graph.codes.width + 4
 
     def first_bad_list(self):
         """The number of the first list that is out of order or names no item, or -1."""
@@ -437,6 +522,33 @@ cdef class Kernel:
                 )
         return remembered
 
+    cdef int allow(self, Request* request, eligible, Variant few) except -1:
+        """Set what a request may find. The caller keeps `eligible` alive."""
+        cdef cnp.ndarray words, spread, listed
+        request.eligible.words = NULL
+        if eligible is None:
+            return 0
+        if not isinstance(eligible, Eligible):
+            raise InvalidQueryError(
+                f"eligible must be an Eligible, made by Eligible.from_mask for instance, but {eligible!r} was given."
+            )
+        if eligible.n_items != self.view.n_items:
+            raise InvalidQueryError(
+                f"eligible is about {eligible.n_items} items, but this index has {self.view.n_items}; make it anew."
+            )
+        words, spread, positions = eligible.words, eligible.spread, eligible.positions
+        request.eligible.words = <const uint64_t*> cnp.PyArray_DATA(words)
+        request.eligible.count = eligible.count
+        request.eligible.spread = <const int32_t*> cnp.PyArray_DATA(spread)
+        request.eligible.n_spread = cnp.PyArray_DIM(spread, 0)
+        request.eligible.listed = NULL
+        if positions is not None:
+            listed = positions
+            request.eligible.listed = <const int32_t*> cnp.PyArray_DATA(listed)
+        if request.eligible.count <= self.view.graph.scanned:
+            request.variant = few
+        return 0
+
     cdef int fill(self, Request* request, const float* query, top_k, budget, cnp.ndarray exclude, Variant variant,
                   cnp.ndarray remembered) except -1:
         """Make a request of checked arguments. The caller keeps the arrays alive."""
@@ -446,7 +558,7 @@ cdef class Kernel:
         if remembered is not None:
             request.remembered = <const int32_t*> cnp.PyArray_DATA(remembered)
             request.n_remembered = cnp.PyArray_DIM(remembered, 0)
-        request.top_k = positive(top_k, "top_k", InvalidQueryError)
+        request.top_k = request.page = positive(top_k, "top_k", InvalidQueryError)
         request.budget = positive(budget, "the budget", InvalidBudgetError)
         request.variant = variant
         request.exclude = NULL
@@ -478,8 +590,8 @@ cdef class Kernel:
             f"{self.view.n_items} products of an exact scan; lower it, or build the index with a larger max_budget."
         )
 
-    def search(self, query, top_k, budget, exclude, Variant variant, remembered):
-        """One search."""
+    def search(self, query, top_k, budget, exclude, Variant variant, Variant few, remembered, eligible, page):
+        """One search; `few` is the variant where few enough items are eligible to estimate all. page: None is top_k."""
         cdef Request request
         cdef Outcome outcome
         cdef QueryScratch* scratch = &scratch_of_this_thread()
@@ -488,6 +600,9 @@ cdef class Kernel:
         cdef cnp.ndarray excluded = None if exclude is None else self.positions_of(exclude)
         cdef cnp.ndarray known = None if remembered is None else self.remembered_of(remembered)
         self.fill(&request, <const float*> cnp.PyArray_DATA(w), top_k, budget, excluded, variant, known)
+        if page is not None:
+            request.page = positive(page, "page", InvalidQueryError)
+        self.allow(&request, eligible, few)
         with nogil:
             outcome = search(scratch[0], self.view, request)
         self.check(outcome, request.budget)
@@ -495,9 +610,20 @@ cdef class Kernel:
         cdef cnp.ndarray ids = cnp.PyArray_EMPTY(1, &n, cnp.NPY_INT32, 0)
         cdef cnp.ndarray scores = cnp.PyArray_EMPTY(1, &n, cnp.NPY_FLOAT32, 0)
         copy_results(scratch[0], <int32_t*> cnp.PyArray_DATA(ids), <float*> cnp.PyArray_DATA(scores))
-        return SearchResult(ids, scores, outcome.spent, outcome.complete, outcome.entries_read)
+        return SearchResult(ids, scores, outcome.spent, outcome.complete, outcome.entries_read, outcome.eligible)
 
-    def screen(self, query, budget, exclude, Variant variant, cbool ordered, remembered):
+    def products(self, const float[::1] row, others):
+        """The inner products of a padded row with items, given by their positions, as float32."""
+        assert row.shape[0] == self.view.rows.stride
+        cdef cnp.ndarray ids = self.positions_of(others)
+        cdef cnp.npy_intp n = cnp.PyArray_DIM(ids, 0)
+        cdef cnp.ndarray found = cnp.PyArray_EMPTY(1, &n, cnp.NPY_FLOAT32, 0)
+        self.view.rows.score_rows(
+            &row[0], <const int32_t*> cnp.PyArray_DATA(ids), n, <float*> cnp.PyArray_DATA(found)
+        )
+        return found
+
+    def screen(self, query, budget, exclude, Variant variant, Variant few, cbool ordered, remembered, eligible, top_k):
         """The candidates, in the greedy order if asked."""
         cdef Request request
         cdef Outcome outcome
@@ -506,7 +632,8 @@ cdef class Kernel:
         cdef cnp.ndarray w = self.vector_of(query)
         cdef cnp.ndarray excluded = None if exclude is None else self.positions_of(exclude)
         cdef cnp.ndarray known = None if remembered is None else self.remembered_of(remembered)
-        self.fill(&request, <const float*> cnp.PyArray_DATA(w), 1, budget, excluded, variant, known)
+        self.fill(&request, <const float*> cnp.PyArray_DATA(w), top_k, budget, excluded, variant, known)
+        self.allow(&request, eligible, few)
         with nogil:
             outcome = screen(scratch[0], self.view, request, ordered)
         self.check(outcome, request.budget)
@@ -517,8 +644,9 @@ cdef class Kernel:
             out[i] = scratch.candidates[i]
         return ids
 
-    def search_batch(self, queries, top_k, budget, exclude, Variant variant, int64_t threads, remembered):
-        """One search per row of queries. budget: one for all, or one each; the others: None, or one each."""
+    def search_batch(self, queries, top_k, budget, exclude, Variant variant, Variant few, int64_t threads, remembered,
+                     eligible):
+        """One search per row of queries. budget, eligible: one for all, or one each; the others: None, or one each."""
         cdef const float[:, ::1] rows = as_queries(queries, self.view.n_dims)
         cdef int64_t n = rows.shape[0]
         cdef vector[Request] requests = vector[Request](n)
@@ -535,8 +663,11 @@ cdef class Kernel:
             None if ids is None else self.remembered_of(ids)
             for ids in one_each(remembered, n, "lists of remembered items")
         ]
+        allowed = [eligible] * n if eligible is None or isinstance(eligible, Eligible) else one_each(
+            eligible, n, "sets of eligible items")
         for i in range(n):
             self.fill(&requests[i], &rows[i, 0], top_k, budgets[i], excluded[i], variant, known[i])
+            self.allow(&requests[i], allowed[i], few)
         cdef cnp.ndarray ids = cnp.PyArray_EMPTY(2, shape, cnp.NPY_INT32, 0)
         cdef cnp.ndarray scores = cnp.PyArray_EMPTY(2, shape, cnp.NPY_FLOAT32, 0)
         output.ids = <int32_t*> cnp.PyArray_DATA(ids)
@@ -550,5 +681,5 @@ cdef class Kernel:
         for i in range(n):
             self.check(outcomes[i], requests[i].budget)
             results.append(SearchResult(ids[i, :counts[i]], scores[i, :counts[i]], outcomes[i].spent,
-                                        outcomes[i].complete, outcomes[i].entries_read))
+                                        outcomes[i].complete, outcomes[i].entries_read, outcomes[i].eligible))
         return results

@@ -185,11 +185,11 @@ def own_rows(array: Float32Array) -> Float32Array:
     return padded
 
 
-def aligned_empty(shape: tuple[int, ...]) -> Float32Array:
-    """Return an uninitialised C-contiguous float32 array that starts on a cache line."""
-    size = math.prod(shape)
-    store = np.empty(size + CACHE_LINE_FLOATS, dtype=_FLOAT32)
-    skip = (-store.ctypes.data % CACHE_LINE_BYTES) // 4
+def aligned_empty(shape: tuple[int, ...], dtype: npt.DTypeLike = _FLOAT32) -> npt.NDArray[Any]:
+    """Return an uninitialised C-contiguous array that starts on a cache line."""
+    size, wide = math.prod(shape), np.dtype(dtype).itemsize
+    store = np.empty(size + CACHE_LINE_BYTES // wide, dtype=dtype)
+    skip = (-store.ctypes.data % CACHE_LINE_BYTES) // wide
     return store[skip : skip + size].reshape(shape)
 
 

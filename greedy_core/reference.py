@@ -150,12 +150,17 @@ class JointIterator:
 
 
 def screen_original(
-    H: Matrix, w: Matrix, budget: int, excluded: AbstractSet[int] = frozenset(), queue: type[Queue] = SelectionTree
+    H: Matrix,
+    w: Matrix,
+    budget: int,
+    excluded: AbstractSet[int] = frozenset(),
+    queue: type[Queue] = SelectionTree,
+    most_entries: int | None = None,
 ) -> list[int]:
-    """Algorithm 4: C(w), from a walk over all entries."""
+    """Algorithm 4: C(w), from a walk over all entries, or the first `most_entries`."""
     candidates: list[int] = []
-    for _, j, _ in JointIterator(H, w, queue, sorted_index_arrays(H)):
-        if len(candidates) == budget:
+    for n_read, (_, j, _) in enumerate(JointIterator(H, w, queue, sorted_index_arrays(H))):
+        if len(candidates) == budget or n_read == most_entries:
             break
         if j not in candidates and j not in excluded:
             candidates.append(j)
@@ -170,25 +175,33 @@ def screen_improved(
     queue: type[Queue] = SelectionTree,
     depth: int | None = None,
     before: Iterable[int] = (),
+    most_entries: float = np.inf,
 ) -> list[int]:
     """Algorithm 5: C(w), passing over entries of visited items before they reach the queue.
 
-    Lists may be cut to `depth`, and candidates found otherwise may come `before`.
+    Lists may be cut to `depth`, and candidates found otherwise may come `before`. A filter is a set of excluded items,
+    too; under one the search ends once `most_entries` were read (see ENTRIES).
     """
     candidates = list(before)
     visited = {*excluded, *candidates}
     iters, Q = preprocess_query(H, w, queue, sorted_index_arrays(H, depth))
-    while len(candidates) < budget and Q:
+    n_read = len(iters)
+    while len(candidates) < budget and Q and n_read < most_entries:
         _, j, t = Q.pop()
         if j not in visited:
             candidates.append(j)
             visited.add(j)
         while iters[t].has_next():
             j = iters[t].get_next()
+            n_read += 1
             if j not in visited:
                 Q.push(float(H[j, t]) * float(w[t]), j, t)
                 break
     return fill_in_id_order(candidates, len(H), budget, excluded)
+
+
+# Under a filter a search looks at no more list entries, or neighbours, than so many for each eligible item.
+ENTRIES = 16
 
 
 LEVELS = 64
@@ -228,13 +241,23 @@ def screen_sum(
     excluded: AbstractSet[int] = frozenset(),
     reads: int = 16,
     depth: int | None = None,
+    n_eligible: int | None = None,
 ) -> list[int]:
-    """Past the paper: C(w) by the sum of the gains w_t h_jt >= tau, in rounds of 32, 64, 128, ... candidates.
+    """Past the paper: C(w) by the sum of the gains w_t h_jt >= tau, in rounds for 32, 64, 128, ... candidates.
 
     Round r lowers tau, by quarters of an octave, while no more than reads * B_r entries in favour lie above it; entries
     against are read as far, or until they are as many. An item comes into sight with its first entry in favour; of
-    those in sight, the largest sums are chosen. When all is read, the paper's rule says what follows.
+    those in sight, the largest sums are chosen, up to 3/2 B_r in all. When all is read, the paper's rule says what
+    follows.
+
+    Where only `n_eligible` items are not filtered out, as many more entries are read as it takes to see as many of
+    them, and the round that reads half of the most allowed on a side is the last.
     """
+    most_entries: float = np.inf
+    if n_eligible is not None:
+        reads *= -(-len(H) // n_eligible)
+        most_entries = ENTRIES * n_eligible
+    most_of_side = most_entries // 2
     n_items, n_dims = H.shape
     depth = depth or n_items
     along = [gains(H[:, t], depth) for t in range(n_dims)]
@@ -252,155 +275,22 @@ def screen_sum(
         positive, negative = (positive * scale).astype(np.int64), (negative * scale).astype(np.int64)
         m, m_negative, goal = 0, -1, 32
         while len(candidates) < budget:
-            while m + 1 < LEVELS and (level_of_positive <= m + 1).sum() <= reads * goal:
+            while m + 1 < LEVELS and (level_of_positive <= m + 1).sum() <= min(reads * goal, most_of_side):
                 m += 1
-            while m_negative < m and (level_of_negative <= m_negative + 1).sum() <= reads * goal:
+            while m_negative < m and (level_of_negative <= m_negative + 1).sum() <= min(reads * goal, most_of_side):
                 m_negative += 1
-            everything = m == m_negative == LEVELS - 1
+            everything = m == m_negative == LEVELS - 1 or reads * goal >= most_of_side
             read = level_of_positive <= m
             sums = np.where(read, positive, 0).sum(axis=0)
             sums -= np.where(level_of_negative <= m_negative, negative, 0).sum(axis=0)
             in_sight = read.any(axis=0)
             taken = excluded | set(candidates)
             order = [int(j) for j in np.lexsort((np.arange(n_items), -sums)) if in_sight[j] and j not in taken]
-            candidates += order[: (budget if everything else min(goal, budget)) - len(candidates)]
+            candidates += order[: (budget if everything else min(goal + goal // 2, budget)) - len(candidates)]
             if everything:
                 break
             goal *= 2
-    return screen_improved(H, w, budget, excluded, depth=depth, before=candidates)
-
-
-CODE_BITS, ROW_BITS = 2, 32
-RANGES = 1024
-
-
-def rotated(vectors: Matrix) -> npt.NDArray[np.float32]:
-    """Return the vectors in blocks of 64 and rotated: signs and a Hadamard transform, twice with several blocks."""
-    padded = -(-vectors.shape[1] // 64) * 64
-    x = np.zeros((len(vectors), padded), dtype=np.float32)
-    x[:, : vectors.shape[1]] = vectors
-    signs = np.array([_sign(place) for place in range(2 * padded)], dtype=np.float32)
-    x = _transformed(x * signs[:padded])
-    if padded == 64:
-        return x
-    mixed = x.reshape(len(x), -1, 64).transpose(0, 2, 1).reshape(len(x), padded)
-    return _transformed(mixed * signs[padded:])
-
-
-def _sign(place: int) -> int:
-    """Return a sign that looks drawn (SplitMix)."""
-    z = (place + 1) * 0x9E3779B97F4A7C15 % 2**64
-    z = (z ^ (z >> 30)) * 0xBF58476D1CE4E5B9 % 2**64
-    z = (z ^ (z >> 27)) * 0x94D049BB133111EB % 2**64
-    return -1 if (z ^ (z >> 31)) >> 63 else 1
-
-
-def _transformed(x: npt.NDArray[np.float32]) -> npt.NDArray[np.float32]:
-    blocks = x.reshape(-1, 64)
-    half = 1
-    while half < 64:
-        pairs = blocks.reshape(-1, 64 // (2 * half), 2, half)
-        blocks = np.stack([pairs[:, :, 0] + pairs[:, :, 1], pairs[:, :, 0] - pairs[:, :, 1]], axis=2).reshape(-1, 64)
-        half *= 2
-    return (blocks * np.float32(0.125)).reshape(x.shape)
-
-
-def estimates(codes: npt.NDArray[np.uint8], w: Matrix) -> tuple[npt.NDArray[np.float32], np.float32]:
-    """Return about <w, h_j - mean> for every item, from two bits a coordinate, and |w|, in units that depend on w."""
-    width = codes.shape[1] - 4
-    levels = np.concatenate([codes[:, :width] >> (2 * part) & 3 for part in range(4)], axis=1).astype(np.int64)
-    scale = np.ascontiguousarray(codes[:, width:]).view(np.float32)[:, 0]
-    x = rotated(w[None])[0]
-    largest = np.abs(x).max()
-    up = np.float32(1e30 if 0 < largest < np.float32(1e-30) else 1)
-    unit = np.float32(127) / (largest * up) if largest > 0 else np.float32(0)
-    q = np.clip(np.rint(x * up * unit), -127, 127).astype(np.int64)
-    return (2 * (levels @ q) - 3 * q.sum()).astype(np.float32) * scale, np.sqrt(np.float32((q * q).sum()))
-
-
-def screen_walk(  # noqa: C901 - one procedure, as the fast one is
-    neighbours: npt.NDArray[np.int32],
-    entries: npt.NDArray[np.int32],
-    codes: npt.NDArray[np.uint8],
-    longest: float,
-    w: Matrix,
-    budget: int,
-    excluded: AbstractSet[int] = frozenset(),
-    remembered: Iterable[int] = (),
-) -> tuple[list[int], int]:
-    """Past the paper: candidates by a walk over a graph, and what is spent, rounded up.
-
-    Of the items seen, the walk goes on from the two with the largest estimates, and estimates their new neighbours,
-    each at 2/32 of a product. Of the items gone on from, the best become candidates: while they are fewer than 8, exact
-    products are up to half of what is spent, later up to 11/32. What is remembered comes first, and the walk begins
-    there.
-    """
-    known = list(dict.fromkeys(j for j in remembered if j not in excluded))[:budget]
-    barred = {*excluded, *known}
-    left, n_chosen = ROW_BITS * (budget - len(known)), 0
-    start = left
-    found: list[int] = []
-    estimate, length = estimates(codes, w)
-    top = _key(length * np.float32(longest))
-    place = [min(max(top - _key(value), 0), RANGES - 1) for value in estimate]
-    seen: set[int] = set()
-    ahead: list[list[int]] = [[] for _ in range(RANGES)]
-    behind: list[list[int]] = [[] for _ in range(RANGES)]
-
-    def take(queue: list[list[int]]) -> int | None:
-        return next((stack.pop() for stack in queue if stack), None)
-
-    def meet(items: Iterable[int]) -> bool:
-        nonlocal left
-        fresh = [j for j in dict.fromkeys(items) if j >= 0 and j not in seen]
-        seen.update(fresh)
-        affordable = fresh[: left // CODE_BITS]
-        left -= CODE_BITS * len(affordable)
-        for j in affordable:
-            ahead[place[j]].append(j)
-        return len(affordable) == len(fresh)
-
-    def choose(*, everything: bool) -> bool:
-        nonlocal left, n_chosen
-        while any(behind):
-            share = 16 if n_chosen < 8 else 11
-            if not everything and 32 * ROW_BITS * (n_chosen + 1) > share * (start - left + ROW_BITS):
-                return True
-            if left < ROW_BITS:
-                return False
-            chosen = take(behind)
-            assert chosen is not None  # noqa: S101 - there are some
-            found.append(chosen)
-            left -= ROW_BITS
-            n_chosen += 1
-        return True
-
-    begin = known or entries.tolist()
-    if not known:
-        first = next(j for j in [*begin, *range(len(codes))] if j not in barred)
-        found.append(first)
-        barred.add(first)
-        left -= ROW_BITS
-        n_chosen += 1
-    going = left > 0 and meet(begin)
-    while going and any(ahead):
-        items = [j for j in (take(ahead), take(ahead)) if j is not None]
-        for j in items:
-            if j not in barred:
-                behind[place[j]].append(j)
-        going = choose(everything=False) and meet([j for item in items for j in neighbours[item].tolist()])
-    if going:
-        choose(everything=True)
-    found = known + found
-    rest = left // ROW_BITS
-    filled = fill_in_id_order(found, len(codes), len(found) + rest, excluded)
-    left -= ROW_BITS * (len(filled) - len(found))
-    return filled, budget - left // ROW_BITS
-
-
-def _key(value: np.floating) -> int:
-    """Return the leading bits of a positive float, in the order of its value; 0 for others."""
-    return max(int(np.float32(value).view(np.int32)), 0) >> 17
+    return screen_improved(H, w, budget, excluded, depth=depth, before=candidates, most_entries=most_entries)
 
 
 def fill_in_id_order(candidates: list[int], n_items: int, budget: int, excluded: AbstractSet[int]) -> list[int]:
@@ -421,7 +311,7 @@ def rank_candidates(H: Matrix, w: Matrix, candidates: list[int], top_k: int) -> 
     ids = np.array(sorted(candidates), dtype=np.int32)
     scores = (H[ids].astype(np.float64) @ w.astype(np.float64)).astype(np.float32)
     best = np.lexsort((ids, -scores))[:top_k]
-    return SearchResult(ids[best], scores[best], len(ids), False, 0)
+    return SearchResult(ids[best], scores[best], len(ids), False, 0, len(H))
 
 
 def search(H: Matrix, w: Matrix, top_k: int, budget: int, exclude: Iterable[int] = ()) -> SearchResult:
@@ -429,4 +319,5 @@ def search(H: Matrix, w: Matrix, top_k: int, budget: int, exclude: Iterable[int]
     excluded = set(exclude)
     candidates = screen_improved(H, w, budget, excluded)
     result = rank_candidates(H, w, candidates, top_k)
-    return result._replace(complete=result.spent == len(H) - len(excluded))
+    eligible = len(H) - len(excluded)
+    return result._replace(complete=result.spent == eligible, eligible=eligible)

@@ -14,7 +14,8 @@ class SearchResult(NamedTuple):
 
     spent         inner products computed; never more than the budget
     complete      every eligible item was scored, so the answer is exact
-    entries_read  list entries that screening looked at; 0 for an exact scan
+    entries_read  list entries that screening looked at, or neighbours under a filter; 0 for an exact scan
+    eligible      items that could have been found: those of the filter, or all, but the excluded
     """
 
     ids: npt.NDArray[np.int32]
@@ -22,3 +23,4 @@ class SearchResult(NamedTuple):
     spent: int
     complete: bool
     entries_read: int
+    eligible: int

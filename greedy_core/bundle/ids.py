@@ -45,11 +45,17 @@ class Ids(Protocol):
     def many(self, positions: Sequence[int]) -> list[str]:
         """Return the ids at several positions, which must be plain ints in range."""
 
+    @property
+    def texts(self) -> Texts | None:
+        """The ids as they are stored; None where they are not."""
+
 
 class PositionIds:
     """Ids that nobody gave: the positions themselves, in decimal."""
 
     __slots__ = ("_length",)
+
+    texts = None
 
     def __init__(self, length: int) -> None:
         self._length = length
@@ -83,14 +89,14 @@ class PositionIds:
 class IdTable:
     """Ids that were given, over the arrays that `pack_ids` makes."""
 
-    __slots__ = ("_lookup", "_name", "_texts", "many", "position", "positions", "text")
+    __slots__ = ("_lookup", "_name", "many", "position", "positions", "text", "texts")
 
     def __init__(self, name: str, arrays: Mapping[str, npt.NDArray[Any]]) -> None:
         """Open what `pack_ids` made under this name, after checking that no entry leads outside."""
         self._name = name
-        self._texts = Texts.from_arrays(name, arrays)
+        self.texts = Texts.from_arrays(name, arrays)
         buckets, positions = arrays[f"{name}.buckets"], arrays[f"{name}.positions"]
-        n_ids, n_buckets = len(self._texts), len(buckets) - 1
+        n_ids, n_buckets = len(self.texts), len(buckets) - 1
         check_offsets(f"{name}.buckets", buckets, n_ids)
         if buckets.dtype != np.int32 or n_buckets < 2 or n_buckets & (n_buckets - 1):
             raise CorruptModelError(f"{name} has {n_buckets} buckets, not a power of two; build the model again.")
@@ -101,15 +107,15 @@ class IdTable:
         self._lookup = IdLookup(arrays[f"{name}.text"], arrays[f"{name}.offsets"], buckets, positions)
         self.position = self._lookup.position
         self.positions = self._lookup.positions
-        self.text = self._texts.__getitem__
-        self.many = self._texts.many
+        self.text = self.texts.__getitem__
+        self.many = self.texts.many
 
     def __len__(self) -> int:
-        return len(self._texts)
+        return len(self.texts)
 
     def verify(self) -> None:
         """Read all ids. Raises CorruptModelError for one that `pack_ids` would have refused or put elsewhere."""
-        self._texts.verify()
+        self.texts.verify()
         bad = self._lookup.first_bad_id()
         if bad >= 0:
             raise CorruptModelError(

@@ -3,11 +3,17 @@
     index.*           the GreedyIndex: the items' rows, the lists, the axes, the graph
     items.ids.*       external ids, in arrays that are looked up without being loaded (see ids.py)
     items.titles.*    a title for those items that have one
+    attributes.*      what else is known of items: to filter by, and to show (see attributes/)
     users.vectors     one row per user; users.known says who has a vector, if not everybody has
     users.remembered  one row per user: positions of its best items, the best first (see fit/remembered.py)
     users.ids.*
     seen.*            what each user has seen: positions of items, in CSR form
     popular           positions of items, the most popular first
+    similar.*         the items at unit length, indexed, and each item's nearest (see similar.py)
+    fold_in.*         two matrices of an implicit ALS model, by which new users are folded in (see fold_in.py)
+
+The index may also lie in shards: then `index.*` says which item is where, each shard is a bundle of its own in a
+directory beside the files, and all else is kept once, here (see shards/).
 
 Everything is memory-mapped, so any number of processes share one copy. Opening checks that all parts fit
 together and that nothing in them points outside, which reads the offsets and positions but no vectors and no
@@ -16,28 +22,44 @@ texts; `verify` reads all, compares checksums, and refuses values that no build 
 
 from __future__ import annotations
 
+import copy
+import hashlib
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
+from greedy_core.attributes.table import Attributes
 from greedy_core.bundle import storage
 from greedy_core.bundle.ids import open_ids
+from greedy_core.bundle.manifest import read_manifest
 from greedy_core.bundle.texts import Texts, check_offsets
-from greedy_core.errors import CorruptModelError
+from greedy_core.bundle.title_search import FoundItems, find_in_texts, orders
+from greedy_core.embeddings import UserVectors
+from greedy_core.errors import CalibrationError, CorruptModelError
+from greedy_core.filters.filter import Filter
 from greedy_core.fit.checking import check_remembered, check_vectors
+from greedy_core.fold_in import FoldIn, FoldInSystem, ItemsMet, make_vector
 from greedy_core.index import GreedyIndex
+from greedy_core.quality import Quality
+from greedy_core.shards.index import AnyIndex, ShardedIndex
+from greedy_core.shards.places import Places
+from greedy_core.similar import SimilarItems
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Iterable, Sequence
+    from collections.abc import Callable, Iterable, Mapping, Sequence
 
     import numpy.typing as npt
 
+    from greedy_core.eligible import Eligible
     from greedy_core.embeddings import Float32Array
+    from greedy_core.fold_in import MadeVector
 
     Arrays = dict[str, npt.NDArray[Any]]
 
 KIND = "bundle"
+# One whose index lies in shards. An earlier release does not take it for a bundle.
+KIND_IN_SHARDS = "shards"
 
 
 class Bundle:
@@ -51,11 +73,21 @@ class Bundle:
         arrays, info, self._fingerprint = stored
         parts = {name.removeprefix("index."): array for name, array in arrays.items() if name.startswith("index.")}
         self.path = path
-        self.index = GreedyIndex.from_arrays(parts, info["index"])
+        # Where the index lies in shards, each is a bundle; the others have none.
+        self.shards = _open_shards(path, info["shards"]) if "shards" in info else ()
+        self.index: AnyIndex
+        if self.shards:
+            places = Places.from_arrays(parts, info["index"]["sizes"])
+            self.index = ShardedIndex(_indexes([shard.index for shard in self.shards]), places)
+            looks = [self._fingerprint, *(shard.fingerprint() for shard in self.shards)]
+            self._fingerprint = hashlib.sha256("\n".join(looks).encode()).hexdigest()
+        else:
+            self.index = GreedyIndex.from_arrays(parts, info["index"])
         self.version: str = info["version"]
         self.built_at: str = info["built_at"]
         self.metadata: dict[str, Any] = info["metadata"]
         self.calibration: dict[str, Any] | None = info["calibration"]
+        self.quality = _quality(info.get("quality"))
         self.n_items = self.index.n_items
         self.n_dims = self.index.n_dims
         self.n_users: int = info["n_users"]
@@ -63,6 +95,7 @@ class Bundle:
         self._user_ids = open_ids("users.ids", arrays, self.n_users)
         has_titles = "items.titles.text" in arrays or "items.titles.offsets" in arrays
         self._titles = Texts.from_arrays("items.titles", arrays) if has_titles else None
+        self.attributes = _open_attributes(arrays, info.get("attributes", []), self.n_items)
         self._vectors: Float32Array | None = arrays.get("users.vectors")
         self._remembered: npt.NDArray[np.int32] | None = arrays.get("users.remembered")
         self._known: npt.NDArray[np.bool_] | None = arrays.get("users.known")
@@ -70,6 +103,8 @@ class Bundle:
         self._seen_starts = arrays["seen.starts"].data if has_seen else None
         self._seen_items: npt.NDArray[np.int32] | None = arrays.get("seen.items")
         self.popular: npt.NDArray[np.int32] = arrays["popular"]
+        self.similar = _open_similar(arrays, info.get("similar"), self.index, self.shards)
+        self._fold_in = _open_fold_in(arrays, info.get("fold_in"), self.n_dims)
         self._check(arrays, info.get("arrays"))
 
     @classmethod
@@ -79,7 +114,7 @@ class Bundle:
         Raises NotAModelError, FormatVersionError or CorruptModelError, with the reason.
         """
         path = Path(path)
-        stored = storage.open_arrays(path, kind=KIND)
+        stored = storage.open_arrays(path, kind=KIND, or_kind=KIND_IN_SHARDS)
         try:
             return cls(path, stored)
         except CorruptModelError as reason:
@@ -89,31 +124,65 @@ class Bundle:
                 f"{path} cannot be used: a part is missing or of another kind ({reason}); build it again."
             ) from None
 
-    def verify(self, progress: Callable[[int, int], None] | None = None) -> None:
+    def verify(self, progress: Callable[[int, int], None] | None = None, *, with_shards: bool = True) -> None:
         """Read every file: compare its checksum, and refuse what a build would not have written.
 
-        `progress` is called with (bytes read, bytes in all). Raises CorruptModelError that says where.
+        `progress` is called with (bytes read, bytes in all). Without its shards a bundle has only what is kept once to
+        read: others may verify these, each where it is served. Raises CorruptModelError that says where.
         """
-        storage.verify_files(self.path, progress=progress)
-        if storage.open_arrays(self.path, kind=KIND).fingerprint != self._fingerprint:
+        done, total = 0, self.bytes
+        for part in (self, *self.shards) if with_shards else (self,):
+            own = read_manifest(part.path).bytes
+            storage.verify_files(part.path, progress=None if progress is None else _shifted(progress, done, total))
+            done += own
+        if Bundle.open(self.path).fingerprint() != self._fingerprint:
             raise CorruptModelError(f"{self.path} was changed while it was open; open it again.")
         try:
-            self._verify_values()
+            self._verify_values(with_shards=with_shards)
         except CorruptModelError as reason:
             raise CorruptModelError(f"{self.path} cannot be used: {reason}") from None
 
-    def _verify_values(self) -> None:
-        self.index.verify()
+    def searched_by(self, replaced: Callable[[ShardedIndex, bool], ShardedIndex]) -> Bundle:
+        """Return the same bundle, whose shards are searched in another way or in another place.
+
+        replaced  gets the index in shards, and whether it is that of similar items
+        """
+        changed = copy.copy(self)
+        if isinstance(self.index, ShardedIndex):
+            changed.index = replaced(self.index, False)
+            if self.similar is not None:
+                own = self.similar.index
+                other = (
+                    replaced(own, True) if isinstance(own, ShardedIndex) and not self.similar.shared else changed.index
+                )
+                changed.similar = self.similar.searched_by(other)
+        return changed
+
+    @property
+    def bytes(self) -> int:
+        """The size of all arrays on disk, those of the shards included."""
+        return read_manifest(self.path).bytes + sum(shard.bytes for shard in self.shards)
+
+    def _verify_values(self, *, with_shards: bool) -> None:
+        for shard in self.shards if with_shards else ():
+            shard._verify_values(with_shards=False)  # noqa: SLF001 - of its own
+        if isinstance(self.index, GreedyIndex):
+            self.index.verify()
         self._item_ids.verify()
         self._user_ids.verify()
         if self._titles is not None:
             self._titles.verify()
+        self.attributes.verify()
         if self._vectors is not None:
             check_vectors("users.vectors", self._vectors)
             if self._known is not None and self._vectors[~self._known].any():
                 raise CorruptModelError("a user without a vector has one in users.vectors; build the model again.")
-            if self._remembered is not None:
-                check_remembered(self.index.items, self._remembered, self._vectors)
+            if self._remembered is not None and (with_shards or not self.shards):
+                check_remembered(self.index.items, self._remembered, self._vectors, self.seen_items)
+        if self._fold_in is not None:
+            self._fold_in.verify()
+        if self.similar is not None and (with_shards or not self.shards):
+            self.similar.verify(self.index.items)
         if len(np.unique(self.popular)) < len(self.popular):
             raise CorruptModelError("popular names an item twice; build the model again.")
 
@@ -124,6 +193,22 @@ class Bundle:
         between has another. So what was verified once need not be verified again under the same fingerprint.
         """
         return self._fingerprint
+
+    def parts(self) -> dict[str, Any]:
+        """Return all but the index, what was measured and the version, as arguments of `build_bundle`."""
+        users = None if self._vectors is None else UserVectors(self._vectors, self._known)
+        return {
+            "item_ids": None if self._item_ids.texts is None else self.item_ids(range(self.n_items)),
+            "user_ids": self.user_ids(range(self.n_users)) if self._user_ids.texts is not None else None,
+            "titles": [self.title(position) for position in range(self.n_items)] if self.has_titles else None,
+            "seen": None if self._seen_starts is None else (np.asarray(self._seen_starts), self._seen_items),
+            "popular": self.popular,
+            "attributes": self.attributes if len(self.attributes) else None,
+            "quality": self.quality,
+            "fold_in": self.fold_in,
+            "metadata": self.metadata,
+            "users": users,
+        }
 
     @property
     def has_seen(self) -> bool:
@@ -148,6 +233,10 @@ class Bundle:
         """Return the external id of a user."""
         return self._user_ids.text(position)
 
+    def user_ids(self, positions: Sequence[int] | npt.NDArray[np.integer]) -> list[str]:
+        """Return the external ids of many users. Positions are not checked here."""
+        return self._user_ids.many(positions.tolist() if isinstance(positions, np.ndarray) else positions)
+
     def user_vector(self, position: int) -> Float32Array | None:
         """Return the user's vector, (n_dims,), as a read-only view, or None if this user has none."""
         if self._vectors is None or (self._known is not None and not self._known[position]):
@@ -158,6 +247,8 @@ class Bundle:
     def user_remembered(self, position: int) -> npt.NDArray[np.int32] | None:
         """Return the positions of the user's best items as a read-only view, for `search`, or None if nobody looked.
 
+        Where the bundle knows what users have seen, these are the best of the others: for a search that leaves out what
+        the user has seen. They end where an entry is negative.
         They were the best when the bundle was written. A search ranks them by the vector it is given, so with a newer
         vector the scores are right and the list is a good place to begin at, no more.
         """
@@ -165,6 +256,36 @@ class Bundle:
             return None
         remembered: npt.NDArray[np.int32] = self._remembered[position]
         return remembered
+
+    @property
+    def fold_in(self) -> FoldIn | None:
+        """How the model folds in new users; None where a new user's vector is the mean of the items'."""
+        return None if self._fold_in is None else self._fold_in.parameters
+
+    def vector_of_items(
+        self,
+        positions: npt.ArrayLike,
+        weights: Sequence[float] | npt.NDArray[Any] | None = None,
+        prior: Float32Array | None = None,
+    ) -> MadeVector:
+        """Return the vector of somebody who met the items, by a fold-in where the model can, else as their mean.
+
+        weights  above 0, one for each; without them all count alike
+        prior    the vector that this one had before: what was met moves it
+
+        Raises InvalidQueryError. Takes about 10 microseconds for 3 items of 128 dimensions, 100 for 30, 600 for 300.
+        """
+        met = ItemsMet.of(positions, weights, self.n_items)
+        items, places = self.index.some_items(met.positions)
+        return make_vector(items, self._fold_in, ItemsMet(places, met.weights), prior)
+
+    def mean_of_items(
+        self, positions: npt.ArrayLike, weights: Sequence[float] | npt.NDArray[Any] | None = None
+    ) -> Float32Array:
+        """Return the weighted mean of the items' vectors, whatever the model can do. Raises InvalidQueryError."""
+        met = ItemsMet.of(positions, weights, self.n_items)
+        items, places = self.index.some_items(met.positions)
+        return make_vector(items, None, ItemsMet(places, met.weights)).vector
 
     def seen_items(self, position: int) -> npt.NDArray[np.int32]:
         """Return the positions of the items that the user has seen, possibly none."""
@@ -195,6 +316,35 @@ class Bundle:
         """Return an item's title, or None if it has none (an empty title is none)."""
         return self._titles[position] or None if self._titles is not None else None
 
+    def find_items(self, text: str, limit: int = 20, eligible: Eligible | None = None) -> FoundItems:
+        """Return items by words of their titles, or of their ids where nothing has a title; popular ones first.
+
+        eligible  the only items that may be found; None: all
+
+        An item whose id is the text comes before all others. Without a word in the text, the popular items are found.
+        At most 64 MB of titles are looked at, without the GIL.
+        """
+        if not text.strip():
+            popular = next(orders(self.popular, self.n_items, eligible))
+            return FoundItems(popular[:limit].tolist(), len(popular) <= limit)
+        texts = self._item_ids.texts if self._titles is None else self._titles
+        found = FoundItems([], complete=True)
+        if texts is not None:
+            found = find_in_texts(texts, text, self.popular, limit, eligible)
+        named = self.item_position(text)
+        if named is None or (eligible is not None and not int(eligible.words[named >> 6]) >> (named & 63) & 1):
+            return found
+        return FoundItems([named, *(each for each in found.positions if each != named)][:limit], found.complete)
+
+    def filter(self, text: str, now: int | None = None) -> Eligible:
+        """Return the items that a filter lets through, for `search`; greedy_core/filters/ says how one is written.
+
+        now  what `now` means in it, in microseconds since 1970; else the time of the last whole minute
+
+        Raises InvalidFilterError with the place where the filter is wrong.
+        """
+        return Filter(text).eligible(self.attributes, now)
+
     def _check(self, arrays: Arrays, named: object) -> None:
         # A bundle of an earlier release does not name its arrays.
         if named is not None and named != sorted(arrays):
@@ -222,6 +372,80 @@ class Bundle:
             _check_positions("seen.items", arrays["seen.items"], self.n_items)
         _check_array("popular", self.popular, np.int32, (len(self.popular),))
         _check_positions("popular", self.popular, self.n_items)
+
+
+def _open_attributes(arrays: Arrays, described: Any, n_items: int) -> Attributes:
+    prefix = "attributes."
+    parts = {name.removeprefix(prefix): array for name, array in arrays.items() if name.startswith(prefix)}
+    if {name.partition(".")[0] for name in parts} != {str(number) for number in range(len(described))}:
+        raise CorruptModelError("its attributes are not those that it names; build the model again.")
+    return Attributes.from_arrays(parts, described, n_items)
+
+
+def _shifted(progress: Callable[[int, int], None], done: int, total: int) -> Callable[[int, int], None]:
+    """Return what tells of one part of several."""
+    return lambda here, _: progress(done + here, total)
+
+
+def _open_shards(path: Path, named: Any) -> tuple[Bundle, ...]:
+    """Open the shards, after comparing the manifest of each with what was noted when all were put together."""
+    opened = []
+    for each in named:
+        place = path / each["name"]
+        if place.parent != path:
+            raise CorruptModelError(f"{each['name']!r} is no name of a shard; build the model again.")
+        if read_manifest(place).checksum != each["checksum"]:
+            raise CorruptModelError(f"{place} is another shard than the one that belongs here; copy the model again.")
+        opened.append(Bundle.open(place))
+    return tuple(opened)
+
+
+def _indexes(found: Iterable[AnyIndex]) -> list[GreedyIndex]:
+    """Return the indexes of shards, which have no shards themselves."""
+    indexes = [index for index in found if isinstance(index, GreedyIndex)]
+    if not indexes:
+        raise CorruptModelError("its shards have shards themselves; build the model again.")
+    return indexes
+
+
+def _open_similar(
+    arrays: Arrays, info: Mapping[str, Any] | None, index: AnyIndex, shards: Sequence[Bundle]
+) -> SimilarItems | None:
+    """Return the index of similar items; None where it was left out, or the bundle is of an earlier release."""
+    parts = {name.removeprefix("similar."): array for name, array in arrays.items() if name.startswith("similar.")}
+    if info is None:
+        if parts:
+            raise CorruptModelError(
+                "it has an index of similar items, but not what describes it; build the model again."
+            )
+        return None
+    if isinstance(index, GreedyIndex):
+        return SimilarItems.from_arrays(parts, info, index)
+    own = index
+    if info["index"] is not None:
+        found = [shard.similar.index for shard in shards if shard.similar is not None]
+        own = ShardedIndex(_indexes(found), index.places)
+    return SimilarItems.from_arrays(parts, info, index, own)
+
+
+def _open_fold_in(arrays: Arrays, parameters: Mapping[str, Any] | None, n_dims: int) -> FoldInSystem | None:
+    if parameters is None:
+        if "fold_in.gram" in arrays or "fold_in.inverse" in arrays:
+            raise CorruptModelError("it has the matrices of a fold-in, but not its parameters; build the model again.")
+        return None
+    for name in ("fold_in.gram", "fold_in.inverse"):
+        _check_array(name, arrays[name], np.float64, (n_dims, n_dims))
+    return FoldInSystem(FoldIn.from_dict(parameters), arrays["fold_in.gram"], arrays["fold_in.inverse"])
+
+
+def _quality(stored: Any) -> Quality | None:
+    """Return what was measured on real behaviour; a bundle of an earlier release says nothing."""
+    if stored is None:
+        return None
+    try:
+        return Quality.from_dict(stored)
+    except CalibrationError as reason:
+        raise CorruptModelError(str(reason)) from None
 
 
 def _check_array(name: str, array: npt.NDArray[Any], dtype: npt.DTypeLike, shape: tuple[int, ...]) -> None:

@@ -57,11 +57,17 @@ class Stored(NamedTuple):
 
 
 def write_arrays(
-    path: str | Path, *, kind: str, arrays: Mapping[str, npt.NDArray[Any]], info: Mapping[str, Any]
+    path: str | Path,
+    *,
+    kind: str,
+    arrays: Mapping[str, npt.NDArray[Any]],
+    info: Mapping[str, Any],
+    directories: Mapping[str, Path] | None = None,
 ) -> None:
     """Write the arrays as a new directory at `path`, all or nothing.
 
-    Names are lower-case words joined by dots, dtypes plain numbers, `info` is anything that JSON can hold.
+    Names are lower-case words joined by dots, dtypes plain numbers, `info` is anything that JSON can hold. Directories
+    that were written before, on the same file system, are moved into it under the names given.
     Raises StorageError, and leaves nothing behind, if `path` exists or cannot be written.
     """
     path = Path(path)
@@ -74,6 +80,8 @@ def write_arrays(
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary.mkdir()
         files = {name: _write_array(temporary, name, array) for name, array in arrays.items()}
+        for name, place in (directories or {}).items():
+            place.rename(temporary / name)
         _write_file(temporary / MANIFEST_NAME, [manifest_text(kind, files, info)])
         sync_directory(temporary)
         # A directory replaces no directory with files in it, so a writer that came second fails here.
@@ -87,15 +95,17 @@ def write_arrays(
         shutil.rmtree(temporary, ignore_errors=True)
 
 
-def open_arrays(path: str | Path, *, kind: str) -> Stored:
-    """Map every array of a directory of this `kind`, after checking its structure but not its checksums.
+def open_arrays(path: str | Path, *, kind: str, or_kind: str | None = None) -> Stored:
+    """Map every array of a directory of this `kind`, or of the other one, after checking its structure.
+
+    Checksums are not compared.
 
     Raises NotAModelError (nothing there, or another kind), FormatVersionError or CorruptModelError. The
     arrays are read-only views of the files: share them among threads and processes, never change the files.
     """
     path = Path(path)
     manifest = read_manifest(path)
-    if manifest.kind != kind:
+    if manifest.kind not in (kind, or_kind):
         raise NotAModelError(f"{path} holds a {manifest.kind}, but a {kind} was expected; check the path.")
     arrays: dict[str, npt.NDArray[Any]] = {}
     # The manifest is small and was read whole: its own content stands for it.

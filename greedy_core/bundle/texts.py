@@ -19,9 +19,12 @@ if TYPE_CHECKING:
 
 
 class Texts:
-    """Read-only texts by position, over the arrays `text` (uint8, UTF-8) and `offsets` (int64, n + 1)."""
+    """Read-only texts by position, over the arrays `text` (uint8, UTF-8) and `offsets` (int64, n + 1).
 
-    __slots__ = ("_arrays", "_bytes", "_length", "_name", "_offsets")
+    arrays  these two
+    """
+
+    __slots__ = ("_bytes", "_length", "_name", "_offsets", "arrays")
 
     def __init__(self, name: str, text: npt.NDArray[np.uint8], offsets: npt.NDArray[np.int64]) -> None:
         """Check the arrays so that no position can lead outside of them; `name` is for the message."""
@@ -31,7 +34,7 @@ class Texts:
         if text.dtype != np.uint8 or text.ndim != 1:
             raise CorruptModelError(f"{name} must be bytes, but it is {text.dtype}; build the model again.")
         self._name = name
-        self._arrays = text, offsets
+        self.arrays = text, offsets
         self._length = len(offsets) - 1
         # Item access through a memoryview takes a third of the time that it takes through an array.
         self._bytes = text.data
@@ -65,7 +68,7 @@ class Texts:
 
     def verify(self) -> None:
         """Read all texts. Raises CorruptModelError if one is not valid UTF-8."""
-        text, offsets = self._arrays
+        text, offsets = self.arrays
         try:
             text.tobytes().decode()
         except UnicodeDecodeError as reason:

@@ -9,39 +9,48 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from greedy_core.bundle.ids import pack_ids
-from greedy_core.bundle.opening import KIND, Bundle
+from greedy_core.bundle.manifest import read_manifest
+from greedy_core.bundle.opening import KIND, KIND_IN_SHARDS, Bundle
 from greedy_core.bundle.storage import write_arrays
 from greedy_core.bundle.texts import pack_texts
 from greedy_core.bundle.version_names import check_version_name
 from greedy_core.embeddings import UserVectors, as_user_vectors, same_dims
 from greedy_core.errors import InvalidEmbeddingsError
+from greedy_core.fold_in import FoldInSystem
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable, Mapping
+    from collections.abc import Iterable, Mapping, Sequence
 
     import numpy.typing as npt
 
-    from greedy_core.index import GreedyIndex
+    from greedy_core.attributes.table import Attributes
+    from greedy_core.fold_in import FoldIn
+    from greedy_core.quality import Quality
+    from greedy_core.shards.index import AnyIndex
+    from greedy_core.similar import SimilarItems
 
     Arrays = dict[str, npt.NDArray[Any]]
-
-_BLOCK_ROWS = 1 << 16
 
 
 def write_bundle(
     path: str | Path,
     *,
-    index: GreedyIndex,
+    index: AnyIndex,
     item_ids: Iterable[object] | None = None,
     user_vectors: npt.ArrayLike | UserVectors | None = None,
     user_ids: Iterable[object] | None = None,
     seen: tuple[npt.ArrayLike, npt.ArrayLike] | None = None,
     titles: Iterable[str | None] | None = None,
     popular: npt.ArrayLike | None = None,
+    attributes: Attributes | None = None,
     calibration: Mapping[str, Any] | None = None,
+    fold_in: FoldIn | None = None,
+    similar: SimilarItems | None = None,
+    quality: Quality | None = None,
     metadata: Mapping[str, Any] | None = None,
     version: str | None = None,
     progress: bool = False,
+    shards: Sequence[Path] = (),
 ) -> Bundle:
     """Write a new bundle, all or nothing, and open it.
 
@@ -52,7 +61,12 @@ def write_bundle(
     titles              one for each item; None and "" are no title
     popular             positions, the most popular first; else by how many users have seen an item, else by
                         the product with the mean user, else with the mean item
+    attributes          of the items, for filters and answers
+    fold_in             how an implicit ALS model was trained, so that new users can be folded in (see fold_in.py)
+    similar             the index of similar items, by cosine (see similar.py)
+    quality             what a model of this kind was measured to foretell of real behaviour
     version             the name of the model in answers and metrics; by default the directory's
+    shards              the bundles of a ShardedIndex, in the order of their numbers; they are moved into the new one
 
     Raises InvalidEmbeddingsError for parts that do not fit together, StorageError if `path` exists or is no name of
     a version.
@@ -65,16 +79,28 @@ def write_bundle(
     arrays |= _pack_items(index.n_items, item_ids, titles)
     user_arrays, n_users = _pack_users(index.n_dims, user_vectors, user_ids)
     arrays |= user_arrays
-    if "users.vectors" in arrays:
-        arrays["users.remembered"] = index.remember(UserVectors(arrays["users.vectors"], None), progress=progress)
     if seen is not None:
         arrays |= _pack_seen(n_users, index.n_items, *seen)
+    if "users.vectors" in arrays:
+        # A user's best items are mostly seen ones, which a search leaves out: the best of the others are remembered.
+        exclude = np.split(arrays["seen.items"], arrays["seen.starts"][1:-1]) if seen is not None else None
+        known = UserVectors(arrays["users.vectors"], None)
+        arrays["users.remembered"] = index.remember(known, exclude=exclude, progress=progress)
     if popular is None:
         arrays["popular"] = _derive_popular(index, arrays)
     else:
         arrays["popular"] = _as_positions("popular", popular, index.n_items)
         if len(np.unique(arrays["popular"])) < len(arrays["popular"]):
             raise InvalidEmbeddingsError("popular names an item twice; give every item once, the most popular first.")
+    attribute_arrays, described = _pack_attributes(index.n_items, attributes)
+    arrays |= attribute_arrays
+    if fold_in is not None:
+        system = FoldInSystem.of_gram(fold_in, index.gram(), index.n_items)
+        arrays |= {"fold_in.gram": system.gram, "fold_in.inverse": system.inverse}
+    similar_info = None
+    if similar is not None:
+        similar_parts, similar_info = similar.to_arrays()
+        arrays |= {f"similar.{name}": array for name, array in similar_parts.items()}
     info = {
         "version": version,
         "built_at": datetime.now(UTC).isoformat(timespec="seconds"),
@@ -82,11 +108,18 @@ def write_bundle(
         "n_users": n_users,
         "metadata": dict(metadata or {}),
         "calibration": None if calibration is None else dict(calibration),
+        "fold_in": None if fold_in is None else fold_in.to_dict(),
+        "similar": similar_info,
+        "quality": None if quality is None else quality.to_dict(),
         "index": index_info,
+        "attributes": described,
         # So that a part that was lost is missed.
         "arrays": sorted(arrays),
     }
-    write_arrays(path, kind=KIND, arrays=arrays, info=info)
+    if shards:
+        info["shards"] = [{"name": shard.name, "checksum": read_manifest(shard).checksum} for shard in shards]
+    kind = KIND_IN_SHARDS if shards else KIND
+    write_arrays(path, kind=kind, arrays=arrays, info=info, directories={shard.name: shard for shard in shards})
     return Bundle.open(path)
 
 
@@ -94,16 +127,24 @@ def _pack_items(n_items: int, ids: Iterable[object] | None, titles: Iterable[str
     arrays: Arrays = {}
     if ids is not None:
         arrays |= pack_ids("items.ids", ids)
-        _same_number("item ids", len(arrays["items.ids.positions"]), "items", n_items)
+        same_number("item ids", len(arrays["items.ids.positions"]), "items", n_items)
     if titles is not None:
         try:
             encoded = [(title or "").encode("utf-8", "replace") for title in titles]
         except AttributeError:
             raise InvalidEmbeddingsError("a title must be text or None, but another kind was given.") from None
-        _same_number("titles", len(encoded), "items", n_items)
+        same_number("titles", len(encoded), "items", n_items)
         if any(encoded):
             arrays |= pack_texts("items.titles", encoded)
     return arrays
+
+
+def _pack_attributes(n_items: int, attributes: Attributes | None) -> tuple[Arrays, list[dict[str, str]]]:
+    if attributes is None:
+        return {}, []
+    same_number("rows of attributes", attributes.n_items, "items", n_items)
+    arrays, described = attributes.to_arrays()
+    return {f"attributes.{name}": array for name, array in arrays.items()}, described
 
 
 def _pack_users(
@@ -116,7 +157,7 @@ def _pack_users(
     users, known = vectors if isinstance(vectors, UserVectors) else as_user_vectors(vectors)
     same_dims(users, n_dims, name="user vectors")
     if ids is not None:
-        _same_number("user ids", n_users, "user vectors", len(users))
+        same_number("user ids", n_users, "user vectors", len(users))
     arrays["users.vectors"] = users
     if known is not None:
         arrays["users.known"] = known
@@ -156,17 +197,18 @@ def _as_positions(name: str, positions: npt.ArrayLike, n_items: int) -> npt.NDAr
     return given.astype(np.int32)
 
 
-def _derive_popular(index: GreedyIndex, arrays: Arrays) -> npt.NDArray[np.int32]:
+def _derive_popular(index: AnyIndex, arrays: Arrays) -> npt.NDArray[np.int32]:
     if "seen.items" in arrays:
-        weights = np.bincount(arrays["seen.items"], minlength=index.n_items)
+        weights: npt.NDArray[Any] = np.bincount(arrays["seen.items"], minlength=index.n_items)
     else:
-        typical = arrays.get("users.vectors", index.items).mean(axis=0, dtype=np.float64)
-        blocks = range(0, index.n_items, _BLOCK_ROWS)
-        weights = np.concatenate([index.items[start : start + _BLOCK_ROWS] @ typical for start in blocks])
+        users = arrays.get("users.vectors")
+        typical = index.mean() if users is None else users.mean(axis=0, dtype=np.float64)
+        weights = index.with_all(typical)
     # Stable, so that ties go to the smaller position, here as in a search.
     return np.argsort(-weights, kind="stable").astype(np.int32)
 
 
-def _same_number(what: str, number: int, of: str, expected: int) -> None:
+def same_number(what: str, number: int, of: str, expected: int) -> None:
+    """Refuse lists that do not fit together."""
     if number != expected:
         raise InvalidEmbeddingsError(f"there are {number} {what} for {expected} {of}; give one for each.")

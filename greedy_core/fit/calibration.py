@@ -4,7 +4,8 @@ Held-out queries are searched exactly, and again at every budget of a grid: the 
 its standard error. `budget_for_recall` and `budget_for_time` read it.
 
 The held-out queries stand for two kinds: users that the model will know, who remember their best items, and vectors
-that nobody has met. Each kind has its curve.
+that nobody has met. Each kind has its curve. Filters have curves by the share of the items that they leave
+(greedy_core.fit.selectivity).
 """
 
 from __future__ import annotations
@@ -18,6 +19,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from greedy_core.errors import CalibrationError
+from greedy_core.fit.selectivity import SHARES, SelectivityCurve, measure_selectivity
 from greedy_core.fit.trial import (
     COMPARED,
     LEAST_SAMPLE,
@@ -36,7 +38,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Mapping, Sequence
 
     from greedy_core.embeddings import Float32Array
-    from greedy_core.fit.trial import Tunable
+    from greedy_core.fit.trial import Searchable, Tunable
     from greedy_core.screening import Screening
 
 
@@ -66,6 +68,9 @@ class Calibration:
 
     held_out  whether the sample took no part in fitting the directions, so that it stands for users to come
     vectors   the curve of queries that nobody has met, where that is another one
+    filtered  curves of queries that nobody has met under filters, the largest share of the items first
+    rows_recall  recall@10 of an exact search over the rows as they are stored, by one over the vectors that were
+                 given: what rounding the rows costs, which no budget buys back. The curves have it in them
     """
 
     points: tuple[CalibrationPoint, ...]
@@ -74,6 +79,8 @@ class Calibration:
     screening: str
     held_out: bool = True
     vectors: Calibration | None = None
+    filtered: tuple[SelectivityCurve, ...] = ()
+    rows_recall: float = 1.0
 
     def __post_init__(self) -> None:
         if not self.points:
@@ -88,6 +95,7 @@ class Calibration:
             and 0 < point.seconds_per_product < math.inf
             for point in self.points
         )
+        measured = measured and isinstance(self.rows_recall, float | int) and 0 <= self.rows_recall <= 1
         if not measured or not all(
             before.budget < point.budget and before.recall_at_10 <= point.recall_at_10
             for before, point in pairwise(self.points)
@@ -109,21 +117,51 @@ class Calibration:
             np.interp(math.log(max(budget, 1)), np.log(budgets), [point.recall_at_10 for point in self.points])
         )
 
-    def budget_for_recall(self, recall: float) -> int:
-        """Return the smallest budget whose calibrated recall@10 reaches `recall`. CalibrationError if none does."""
-        for before, point in zip((None, *self.points), self.points, strict=False):
-            if point.recall_at_10 < recall:
-                continue
-            if before is None:
-                return point.budget
-            share = (recall - before.recall_at_10) / (point.recall_at_10 - before.recall_at_10)
-            low, high = math.log(before.budget), math.log(point.budget)
-            return min(math.ceil(math.exp(low + share * (high - low)) - 1e-9), point.budget)
-        last = self.points[-1]
-        raise CalibrationError(
-            f"no calibrated budget reaches a recall of {recall:g}; the largest, {last.budget}, reaches "
-            f"{last.recall_at_10:.3f}; ask for less, or for an exact answer by a budget for all items."
-        )
+    def budget_for_recall(self, recall: float, selectivity: float = 1.0) -> int:
+        """Return the smallest budget whose calibrated recall@10 reaches `recall`. CalibrationError if none does.
+
+        selectivity  the share of all items that is eligible. Of the two measured shares around it, the one that needs
+                     more budget counts
+        """
+        budgets = []
+        for share, points in self._around(selectivity):
+            budget = _budget_between(points, recall)
+            if budget is None:
+                last, reached = points[-1]
+                under = "" if share == 1 else f" under a filter that leaves {share:.2%} of the items"
+                raise CalibrationError(
+                    f"no calibrated budget reaches a recall of {recall:g}{under}; the largest, {last}, reaches "
+                    f"{reached:.3f}; ask for less, or for an exact answer by a budget for all items."
+                )
+            budgets.append(budget)
+        return max(budgets)
+
+    def budget_towards(self, recall: float, selectivity: float = 1.0) -> int:
+        """Return the smallest budget whose calibrated recall@10 reaches `recall`; the largest measured if none does.
+
+        selectivity  as in `budget_for_recall`; where filters were not measured, the curve of all items counts
+        """
+        budgets = []
+        for _, points in self._around(selectivity if self.filtered else 1.0):
+            budget = _budget_between(points, recall)
+            budgets.append(points[-1][0] if budget is None else budget)
+        return max(budgets)
+
+    def _around(self, selectivity: float) -> list[tuple[float, list[tuple[int, float]]]]:
+        """Return the curves of the nearest measured shares, one or two, as budgets with their recalls."""
+        if not 0 <= selectivity <= 1:
+            raise CalibrationError(f"a selectivity is a share from 0 to 1, but {selectivity!r} was given.")
+        own = (1.0, [(point.budget, point.recall_at_10) for point in self.points])
+        if selectivity == 1:
+            return [own]
+        if not self.filtered:
+            raise CalibrationError(
+                "this model was calibrated without filters; ask for a budget, or build the model again."
+            )
+        curves = [own, *((c.selectivity, list(zip(c.budgets, c.recalls, strict=True))) for c in self.filtered)]
+        above = [curve for curve in curves if curve[0] >= selectivity]
+        below = [curve for curve in curves if curve[0] <= selectivity]
+        return [*above[-1:], *below[:1]]
 
     def budget_for_time(self, microseconds: float) -> int:
         """Return the largest budget whose search takes no longer. CalibrationError if even the smallest does."""
@@ -159,6 +197,8 @@ class Calibration:
                 stored["screening"],
                 held_out=stored.get("held_out", True),
                 vectors=None if vectors is None else cls.from_dict(vectors),
+                filtered=tuple(_stored_curve(curve) for curve in stored.get("filtered", ())),
+                rows_recall=stored.get("rows_recall", 1.0),
             )
         except (KeyError, TypeError) as reason:
             raise CalibrationError(f"this is no calibration: {reason}; build the model again.") from None
@@ -171,17 +211,46 @@ def calibrate(
     held_out: bool = True,
     seconds: float | None = None,
     progress: bool = False,
+    exact: Searchable | None = None,
 ) -> Calibration:
     """Measure an index on queries; `held_out` says that its directions were not fitted to them.
 
+    `exact` knows the best items where the index itself does not: its rows were rounded, and it has them as they were.
     Takes about `seconds` at most (a sample of the queries is used), but has at least 64 queries. The configurations
     compared are this index's own and the other screenings that its lists and graph allow.
     """
-    sample = Sample.of(index, _sample(index, queries, seconds))
+    sample = Sample.of(index if exact is None else exact, _sample(index, queries, seconds))
     ways = screenings(index)
-    with progress_bar("calibrating", len(ways) + 4, show=progress) as advance:
-        vectors = _curve(index, sample, ways, advance, known=False)
-        return replace(_curve(index, sample, [], advance, known=True), held_out=held_out, vectors=vectors)
+    with progress_bar("calibrating", len(ways) + 5 + len(SHARES), show=progress) as advance:
+        filtered = measure_selectivity(index, sample.queries, advance, exact)
+        vectors = replace(_curve(index, sample, ways, advance, known=False), filtered=filtered)
+        known = _curve(index, sample, [], advance, known=True)
+        rows_recall = 1.0
+        if exact is not None:
+            rows_recall = round(float(try_out(index, sample, [index.n_items], known=False).recalls.mean()), 5)
+        return replace(known, held_out=held_out, vectors=vectors, filtered=filtered, rows_recall=rows_recall)
+
+
+def _budget_between(points: Sequence[tuple[int, float]], recall: float) -> int | None:
+    """Return the smallest budget that reaches a recall, interpolated in its logarithm, or None."""
+    for before, (budget, reached) in zip((None, *points), points, strict=False):
+        if reached < recall:
+            continue
+        if before is None:
+            return budget
+        share = (recall - before[1]) / (reached - before[1])
+        low, high = math.log(before[0]), math.log(budget)
+        return min(math.ceil(math.exp(low + share * (high - low)) - 1e-9), budget)
+    return None
+
+
+def _stored_curve(stored: Mapping[str, Any]) -> SelectivityCurve:
+    return SelectivityCurve(
+        stored["selectivity"],
+        tuple(stored["budgets"]),
+        tuple(stored["recalls"]),
+        tuple(stored["standard_errors"]),
+    )
 
 
 def _curve(

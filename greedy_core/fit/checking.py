@@ -16,9 +16,12 @@ from greedy_core.errors import CorruptModelError
 from greedy_core.fit.graph import compressed
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     import numpy.typing as npt
 
     from greedy_core.embeddings import Float32Array
+    from greedy_core.fit.graph import Compressed
     from greedy_core.fit.sorting import Lists
 
 # A share of an item's length.
@@ -61,27 +64,44 @@ def check_axis_lists(items: Float32Array, axes: Float32Array | None, lists: List
                     raise CorruptModelError(f"list {along} of the index does not fit to its items; build it again.")
 
 
-def check_codes(items: Float32Array, codes: npt.NDArray[np.uint8], longest: float) -> None:
+def check_codes(items: Float32Array, coded: Compressed, centre: Float32Array | None = None) -> None:
     """Refuse compressed rows that are not those of the items."""
-    expected, expected_longest = compressed(items, os.cpu_count() or 1)
-    if not np.array_equal(codes, expected) or abs(longest - expected_longest) > _TOLERANCE * expected_longest:
+    expected = compressed(items, os.cpu_count() or 1, centre)
+    fitting = np.array_equal(coded.codes, expected.codes) and np.array_equal(coded.details, expected.details)
+    if not fitting or abs(coded.longest - expected.longest) > _TOLERANCE * expected.longest:
         raise CorruptModelError("the compressed rows of the index do not fit to its items; build the model again.")
 
 
-def check_remembered(items: Float32Array, remembered: npt.NDArray[np.int32], queries: Float32Array) -> None:
-    """Refuse remembered items that are not distinct, or not in the order of their products."""
+def check_remembered(
+    items: Float32Array,
+    remembered: npt.NDArray[np.int32],
+    queries: Float32Array,
+    seen: Callable[[int], npt.NDArray[np.int32]] | None = None,
+    *,
+    name: str = "users.remembered",
+) -> None:
+    """Refuse remembered items that are not distinct, or not in the order of their products.
+
+    A row ends with -1 where there are fewer items that its query has not seen.
+    """
     step = max(1, _BLOCK_VALUES // max(1, remembered.shape[1] * items.shape[1]))
     for start in range(0, len(queries), step):
         ids, block = remembered[start : start + step], queries[start : start + step]
-        distinct = (np.diff(np.sort(ids, axis=1), axis=1) > 0).all(axis=1) & (ids >= 0).all(axis=1)
+        is_item = ids >= 0
+        # Entries without an item stand at the end, and differ from each other here.
+        ordered = np.sort(np.where(is_item, ids, -1 - np.arange(ids.shape[1])), axis=1)
+        distinct = np.asarray((np.diff(ordered, axis=1) > 0).all(axis=1))
+        distinct &= (is_item[:, 1:] <= is_item[:, :-1]).all(axis=1)
+        for short in np.flatnonzero(~is_item[:, -1]).tolist():
+            n_seen = 0 if seen is None else len(np.unique(seen(start + short)))
+            distinct[short] &= is_item[short].sum() == len(items) - n_seen
         products = np.einsum("ukd,ud->uk", items[np.maximum(ids, 0)], block, dtype=np.float64)
         # The largest product that there could be is as far as rounding can reach.
         tolerance = (
             _TOLERANCE * np.linalg.norm(block, axis=1) * np.linalg.norm(items[np.maximum(ids, 0)], axis=2).max(1)
         )
-        in_order = (np.diff(products, axis=1) <= tolerance[:, None]).all(axis=1)
+        rises = (np.diff(products, axis=1) > tolerance[:, None]) & is_item[:, 1:]
+        in_order = ~rises.any(axis=1)
         if not (distinct & in_order).all():
             row = start + int(np.argmin(distinct & in_order))
-            raise CorruptModelError(
-                f"row {row} of users.remembered is not the best items of that user; build the model again."
-            )
+            raise CorruptModelError(f"row {row} of {name} is not the best items of its query; build the model again.")

@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Any, Generic, NamedTuple, cast
 
 import numpy as np
 
+from greedy_core.errors import CorruptModelError
 from greedy_core.fit.trial import COMPARED, IndexT, Sample, budgets_for, screenings, try_out
 from greedy_core.screening import Screening
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from greedy_core.embeddings import Float32Array
+    from greedy_core.fit.trial import Tunable
 
 # The recalls that people ask for, and at which ways of screening are compared.
 LEVELS = (0.80, 0.90, 0.95, 0.99)
@@ -39,14 +42,48 @@ class Way(Generic[IndexT]):
         return float(np.exp(np.mean(np.log(self.costs))))
 
 
-def describe(ways: Sequence[Way[IndexT]]) -> list[str]:
-    """Return a line for each way, the cheapest first: its costs to the recalls, in thousands of list entries."""
-    levels = ", ".join(f"{level:g}" for level in LEVELS)
-    return [
-        f"{way.index.screening} on {way.index.directions}: {', '.join(f'{cost / 1000:.1f}' for cost in way.costs)} "
-        f"for a recall of {levels}"
-        for way in sorted(ways, key=lambda way: way.cost)
-    ]
+class Compared(NamedTuple):
+    """What is kept of a way that took part in a choice, for people to read.
+
+    budgets  for each recall of LEVELS the recall, and the budget that reaches it; None where a scan is no dearer
+    cost     the mean by which the choice is made, in list entries
+    """
+
+    screening: str
+    directions: str
+    budgets: tuple[tuple[float, int | None], ...]
+    cost: float
+
+    @classmethod
+    def of(cls, way: Way[IndexT]) -> Compared:
+        """Describe a way."""
+        index, scan = way.index, _scan_cost(way.index)
+        budgets = [None if cost >= scan else math.ceil(cost / index.screening.cost) for cost in way.costs]
+        return cls(str(index.screening), index.directions, tuple(zip(LEVELS, budgets, strict=True)), round(way.cost, 1))
+
+    @classmethod
+    def from_info(cls, stored: object) -> tuple[Compared, ...]:
+        """Return what JSON holds of several. Raises CorruptModelError."""
+        try:
+            found = [
+                cls(
+                    str(each["screening"]),
+                    str(each["directions"]),
+                    tuple((float(recall), None if n is None else int(n)) for recall, n in each["budgets"]),
+                    float(each["cost"]),
+                )
+                for each in cast("Sequence[Mapping[str, Any]]", stored)
+            ]
+        except (KeyError, TypeError, ValueError) as reason:
+            raise CorruptModelError(
+                f"what the index says of its choice makes no sense: {reason}; build it again."
+            ) from None
+        return tuple(found)
+
+
+def describe(ways: Sequence[Way[IndexT]]) -> tuple[Compared, ...]:
+    """Return what is to be kept of all ways, the cheapest first."""
+    return tuple(Compared.of(way) for way in sorted(ways, key=lambda way: way.cost))
 
 
 def choose(indexes: Sequence[IndexT], queries: Float32Array) -> IndexT:
@@ -56,6 +93,12 @@ def choose(indexes: Sequence[IndexT], queries: Float32Array) -> IndexT:
     any.
     """
     return cheapest(compare(indexes, queries))
+
+
+def best_walk(indexes: Sequence[IndexT], queries: Float32Array) -> IndexT:
+    """Return the index, of several with a graph, whose walks reach the usual recalls at the least cost."""
+    sample = Sample.of(indexes[0], queries[:: -(-len(queries) // COMPARED)])
+    return cheapest([Way(index, costs_of_recalls(index, sample)) for index in indexes])
 
 
 def cheapest(ways: Sequence[Way[IndexT]]) -> IndexT:
@@ -77,9 +120,13 @@ def compare(indexes: Sequence[IndexT], queries: Float32Array) -> list[Way[IndexT
     return ways
 
 
+def _scan_cost(index: Tunable) -> float:
+    return float(_SCAN_COST * index.n_items)
+
+
 def costs_of_recalls(index: IndexT, sample: Sample) -> tuple[float, ...]:
     """Return what it costs to reach each recall of LEVELS, between budgets by their logarithm; a scan reaches all."""
-    scan = float(_SCAN_COST * index.n_items)
+    scan = _scan_cost(index)
     recalls, costs = [0.0], [1.0]
     for budget in budgets_for(index):
         cost = float(budget * index.screening.cost)

@@ -6,7 +6,7 @@
 
 Edges lead to items that are near, and to items that stand together among the best of the same queries; of several that
 lie behind each other only the first is kept (the relative-neighbourhood rule), and each edge is offered to its other
-end.
+end. At last, some edges that no item depends on give way to others, until walks can reach every item.
 """
 
 from __future__ import annotations
@@ -22,6 +22,7 @@ from threadpoolctl import threadpool_limits
 from greedy_core._graph import Reversed, code_stride, encode_rows, nearest_in_group, prune
 from greedy_core.embeddings import pad_rows
 from greedy_core.fit.directions import second_moment
+from greedy_core.fit.reach import lead_everywhere
 from greedy_core.progress import progress_bar
 
 if TYPE_CHECKING:
@@ -35,7 +36,9 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-DEGREE = 32
+# How many neighbours an item has. Few let a walk go further for the same number of estimates, many lead it less often
+# astray: models differ, so graphs of each degree are compared.
+DEGREES = (16, 32)
 # Neighbours that are looked for: in each group, and among the best of the same queries, from so many of these.
 _NEAREST, _TOGETHER, _MOST_LISTS = 24, 48, 32
 # An item belongs to its nearest groups. The larger they are, the more of the nearest items are found: as large as keeps
@@ -52,10 +55,16 @@ _SEED = 20170818
 class ItemGraph(NamedTuple):
     """What a walk needs beside the rows."""
 
-    neighbours: Ids  # (n_items, DEGREE), -1 from where an item has no more
+    neighbours: Ids  # (n_items, degree), -1 from where an item has no more
     entries: Ids  # where a walk begins
     codes: npt.NDArray[np.uint8]  # the compressed rows
+    details: npt.NDArray[np.uint8]  # for a closer look
     longest: float  # of what the codes stand for
+
+    @property
+    def coded(self) -> Compressed:
+        """What belongs to the items alone."""
+        return Compressed(self.codes, self.details, self.longest)
 
     @property
     def checksum(self) -> str:
@@ -65,33 +74,40 @@ class ItemGraph(NamedTuple):
         return digest.hexdigest()
 
 
-def fit_graph(
+def fit_graphs(
     items: Float32Array,
     queries: Float32Array,
     find: Callable[[ItemGraph, Float32Array], Ids],
     threads: int,
     *,
     show: bool = False,
-) -> ItemGraph:
-    """Return the graph of items (n_items, n_dims) for queries like these.
+    centre: Float32Array | None = None,
+) -> list[ItemGraph]:
+    """Return a graph of items (n_items, n_dims) for queries like these, for each of DEGREES.
 
-    find  the best items of each query by walks over a graph, (n_queries, any number), -1 where there are fewer
+    find    the best items of each query by walks over a graph, (n_queries, any number), -1 where there are fewer
+    centre  see `compressed`
     """
     rng = np.random.default_rng(_SEED)
     asked = queries[np.sort(rng.permutation(len(queries))[:_QUERIES])]
-    with progress_bar("connecting items", 4, show=show) as advance:
-        codes, longest = compressed(items, threads)
+    with progress_bar("connecting items", 3 + len(DEGREES), show=show) as advance:
+        coded = compressed(items, threads, centre)
         space = likeness(items, asked)
         near = near_items(space, threads)
         advance(1)
-        first = ItemGraph(connect(space, [near], threads), _long_items(items), codes, longest)
+        first = ItemGraph(connect(space, [near], threads, max(DEGREES)), _long_items(items), *coded)
         advance(1)
         lists = find(first, asked)
         advance(1)
         together = listed_together(lists, len(items), threads)
-        neighbours = connect(space, [near, together], threads)
-        advance(1)
-    return ItemGraph(neighbours, find_entries(lists, len(items)), codes, longest)
+        entries = find_entries(lists, len(items))
+        graphs = []
+        for degree in DEGREES:
+            neighbours = connect(space, [near, together], threads, degree)
+            lead_everywhere(neighbours, entries, space)
+            graphs.append(ItemGraph(neighbours, entries, *coded))
+            advance(1)
+    return graphs
 
 
 def likeness(items: Float32Array, queries: Float32Array) -> Float32Array:
@@ -100,20 +116,41 @@ def likeness(items: Float32Array, queries: Float32Array) -> Float32Array:
     After a multiplication by the root of the queries' second moment, distance is the root mean square of the difference
     between two items' scores; without one it is that between their vectors. The fourth root lies half way: some models
     have items that differ in what no query asks for, others have queries that all ask for one thing first.
+
+    One more coordinate makes all vectors equally long, so that items of different length lie apart. Without it short
+    items are near to everything, and walks pass through them although no query scores them high.
     """
     values, vectors = np.linalg.eigh(second_moment(queries))
     root = vectors * np.maximum(values, 0.0) ** 0.25
-    return pad_rows(items @ root.astype(np.float32))
+    turned = items @ root.astype(np.float32)
+    squares = np.einsum("ij,ij->i", turned, turned, dtype=np.float64)
+    missing = np.sqrt(squares.max() - squares).astype(np.float32)
+    return pad_rows(np.concatenate([turned, missing[:, None]], axis=1))
 
 
-def compressed(items: Float32Array, threads: int) -> tuple[npt.NDArray[np.uint8], float]:
-    """Return the items at two bits a coordinate, and the length of the longest code."""
+class Compressed(NamedTuple):
+    """Items at two bits a coordinate, two bits more, and the length of the longest code."""
+
+    codes: npt.NDArray[np.uint8]
+    details: npt.NDArray[np.uint8]
+    longest: float
+
+
+def compressed(items: Float32Array, threads: int, centre: Float32Array | None = None) -> Compressed:
+    """Return the compressed rows of the items.
+
+    centre  what the codes leave out, for items that are a part of more; without it their own mean. Estimates by codes
+            with the same centre can be compared
+    """
     codes = np.empty((len(items), code_stride(items.shape[1])), dtype=np.uint8)
-    mean = items.mean(axis=0, dtype=np.float64).astype(np.float32)
+    details = np.empty_like(codes)
+    mean = items.mean(axis=0, dtype=np.float64).astype(np.float32) if centre is None else centre
     lengths = _in_blocks(
-        lambda part: encode_rows(np.ascontiguousarray(items[part]), mean, codes[part]), len(items), threads
+        lambda part: encode_rows(np.ascontiguousarray(items[part]), mean, codes[part], details[part]),
+        len(items),
+        threads,
     )
-    return codes, max(lengths)
+    return Compressed(codes, details, max(lengths))
 
 
 def near_items(space: Float32Array, threads: int) -> Ids:
@@ -206,7 +243,7 @@ def listed_together(lists: Ids, n_items: int, threads: int) -> Ids:
     return found
 
 
-def connect(space: Float32Array, candidates: list[Ids], threads: int, degree: int = DEGREE) -> Ids:
+def connect(space: Float32Array, candidates: list[Ids], threads: int, degree: int) -> Ids:
     """Return the neighbours of each item: the candidates, pruned, and once more with those that chose the item."""
     neighbours = np.empty((len(space), degree), dtype=np.int32)
     chosen = np.empty_like(neighbours)

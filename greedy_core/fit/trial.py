@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from greedy_core.eligible import Eligible
     from greedy_core.embeddings import Float32Array
     from greedy_core.result import SearchResult
 
@@ -36,12 +37,36 @@ _ROUND_SECONDS = 0.05
 SEED = 1997
 
 
-class Tunable(Protocol):
-    """What calibration and choice need of an index. They know no more of it, and it imports them, not they it."""
+class Searchable(Protocol):
+    """What is needed of an index to know the best items."""
 
     @property
     def n_items(self) -> int:
         """How many items are indexed."""
+
+    def search_batch(
+        self,
+        queries: Float32Array,
+        *,
+        top_k: int,
+        budget: int,
+        threads: int,
+        eligible: Eligible | None = None,
+    ) -> list[SearchResult]:
+        """Return one result for each query."""
+
+
+class Tunable(Searchable, Protocol):
+    """What calibration and choice need of an index. They know no more of it, and it imports them, not they it."""
+
+    def some_items(self, positions: npt.NDArray[np.int32]) -> tuple[Float32Array, npt.NDArray[np.int32]]:
+        """Return vectors that include these items', and where among them these stand."""
+
+    def with_all(self, vector: npt.NDArray[np.floating]) -> npt.NDArray[np.floating]:
+        """Return the products of a vector with all items."""
+
+    def lengths(self) -> Float32Array:
+        """Return the length of each item."""
 
     @property
     def has_graph(self) -> bool:
@@ -78,6 +103,7 @@ class Tunable(Protocol):
         budget: int,
         threads: int,
         remembered: npt.NDArray[np.int32] | None = None,
+        eligible: Eligible | None = None,
     ) -> list[SearchResult]:
         """Return one result for each query."""
 
@@ -113,7 +139,7 @@ class Sample:
     truth: npt.NDArray[np.int32]  # (n_queries, 20), -1 where there are fewer items
 
     @classmethod
-    def of(cls, index: Tunable, queries: Float32Array) -> Sample:
+    def of(cls, index: Searchable, queries: Float32Array) -> Sample:
         """Search the queries exactly."""
         return cls(queries, _as_rows(true_top(index, queries), _TRUTH))
 
@@ -143,7 +169,7 @@ def standard_error(shares: npt.NDArray[np.float64]) -> float:
     return float(shares.std() / math.sqrt(len(shares)))
 
 
-def true_top(index: Tunable, queries: Float32Array) -> list[npt.NDArray[np.int32]]:
+def true_top(index: Searchable, queries: Float32Array) -> list[npt.NDArray[np.int32]]:
     """Return the exact best items of every query."""
     results = index.search_batch(queries, top_k=_TRUTH, budget=index.n_items, threads=os.cpu_count() or 1)
     return [result.ids for result in results]
@@ -171,7 +197,10 @@ def try_out(index: IndexT, sample: Sample, budgets: Sequence[int], *, known: boo
 
 
 def seconds_per_search(
-    index: Tunable, queries: Float32Array, budget: int, remembered: npt.NDArray[np.int32] | None = None
+    index: Tunable,
+    queries: Float32Array,
+    budget: int,
+    remembered: npt.NDArray[np.int32] | Sequence[npt.NDArray[np.int32]] | None = None,
 ) -> float:
     """Return the mean time of a search, from Python and on one thread, in the best of three rounds over the queries."""
     hints = [None] * len(queries) if remembered is None else list(remembered)

@@ -11,7 +11,9 @@ from greedy_core.errors import InvalidEmbeddingsError
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-_WITH_KEY = re.compile(r"(?P<path>.+\.(?:npz|parquet|safetensors)):(?P<key>[^/]+)", re.IGNORECASE)
+_WITH_KEY = re.compile(
+    r"(?P<path>.+\.(?:npz|parquet|safetensors|pt|pth|csv|tsv|jsonl|ndjson)(?:\.gz)?):(?P<key>[^/]+)", re.IGNORECASE
+)
 
 
 class Source(NamedTuple):
@@ -35,12 +37,18 @@ def choose_name(path: Path, noun: str, names: Sequence[str], key: str | None) ->
         return names[0]
     if key is not None and key in names:
         return key
-    there = ", ".join(names) if names else "none"
+    there = listed(names)
     if key is None:
         raise InvalidEmbeddingsError(f"{path} must have exactly one {noun} unless one is named; it has: {there}.")
     raise InvalidEmbeddingsError(f"{path} has no {noun} called {key}; it has: {there}.")
 
 
-def missing_extra(path: Path, module: str) -> str:
+def listed(names: Sequence[str]) -> str:
+    """Return names for a sentence; in quotes where one has a comma or spaces, so that it is seen where each ends."""
+    plain = all(re.fullmatch(r"[^\s,'\"]+", name) for name in names)
+    return ", ".join(names if plain else map(repr, names)) or "none"
+
+
+def missing_extra(what: object, module: str, extra: str = "formats") -> str:
     """Return the sentence that says how to get an optional library."""
-    return f"{path} needs {module}, which is not installed; in a checkout of budgetrec, run: pip install '.[formats]'."
+    return f"{what} needs {module}, which is not installed; in a checkout of budgetrec, run: pip install '.[{extra}]'."

@@ -1,4 +1,4 @@
-"""Vectors and ids from parquet files, batch by batch. Imports pyarrow: the extra `formats`."""
+"""Vectors and ids from tables, batch by batch: .parquet, .csv. Imports pyarrow: the extra `formats`."""
 
 from __future__ import annotations
 
@@ -6,31 +6,35 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 import pyarrow as pa  # type: ignore[import-untyped]
+import pyarrow.csv as pacsv  # type: ignore[import-untyped]
 import pyarrow.parquet as pq  # type: ignore[import-untyped]
 from pyarrow import types
 
 from greedy_core.embeddings import as_embeddings, convert_rows
 from greedy_core.errors import GreedyCoreError, InvalidEmbeddingsError, StorageError, first_line
 from greedy_core.formats.names import choose_name
+from greedy_core.formats.separated import read_header
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterator, Sequence
     from pathlib import Path
 
     import numpy.typing as npt
 
     from greedy_core.embeddings import Float32Array
+    from greedy_core.formats.separated import Header
 
 # The columns that are taken for ids when nobody names one.
 _ID_COLUMNS = ("id", "item_id", "user_id")
 _BATCH_ROWS = 1 << 14
+_BLOCK_BYTES = 1 << 24
 
 
 def read_vectors(path: Path, key: str | None, id_column: str | None) -> tuple[Float32Array, list[str] | None]:
     """Read a list column (`key`, or the only one), or else all numeric columns, and the ids beside them."""
     try:
         with pq.ParquetFile(path, memory_map=True) as table:
-            return _read_table(path, table, key, id_column)
+            return _read_table(path, table.schema_arrow, _Parquet(table), key, id_column)
     except (pa.ArrowException, OSError) as reason:
         if isinstance(reason, GreedyCoreError):
             raise
@@ -38,7 +42,9 @@ def read_vectors(path: Path, key: str | None, id_column: str | None) -> tuple[Fl
 
 
 def read_column(path: Path, column: str | None) -> list[str | None]:
-    """Read one column (`column`, or the only one) as text; a missing value is None."""
+    """Read one column (`column`, or the only one) of a .parquet or text table as text; a missing value is None."""
+    if not path.name.lower().endswith(".parquet"):
+        return _read_separated_column(path, column)
     try:
         with pq.ParquetFile(path, memory_map=True) as table:
             name = choose_name(path, "column", table.schema_arrow.names, column)
@@ -50,32 +56,113 @@ def read_column(path: Path, column: str | None) -> list[str | None]:
     return [None if value is None else str(value) for value in values]
 
 
+def _read_separated_column(path: Path, column: str | None) -> list[str | None]:
+    header = read_header(path)
+    name = choose_name(path, "column", header.names, column)
+    try:
+        texts: list[str | None] = (
+            pacsv.read_csv(
+                path,
+                parse_options=pacsv.ParseOptions(delimiter=header.separator, newlines_in_values=True),
+                convert_options=pacsv.ConvertOptions(include_columns=[name], column_types={name: pa.string()}),
+            )
+            .column(name)
+            .to_pylist()
+        )
+    except (pa.ArrowException, OSError) as reason:
+        raise StorageError(f"{path} cannot be read as a table: {first_line(reason)}.") from None
+    return texts
+
+
+def read_separated(path: Path, id_column: str | None) -> tuple[Float32Array, list[str] | None]:
+    """Read all numeric columns of a .csv or .tsv file, packed or not, and the ids beside them."""
+    header = read_header(path)
+    try:
+        # What the first block looks like decides which columns are numbers; all of these may have fractions further on.
+        with _open_separated(path, header, {}) as table:
+            schema = table.schema
+        ids = {id_column, *_ID_COLUMNS}
+        kinds = {field.name: pa.float64() for field in schema if _is_number(field.type) and field.name not in ids}
+        kinds |= {name: pa.string() for name in schema.names if name in ids}
+        with _open_separated(path, header, kinds) as table:
+            return _read_table(path, table.schema, _Separated(table), None, id_column)
+    except (pa.ArrowException, OSError) as reason:
+        if isinstance(reason, GreedyCoreError):
+            raise
+        raise StorageError(f"{path} cannot be read as a table: {first_line(reason)}.") from None
+
+
+def _open_separated(path: Path, header: Header, kinds: dict[str, Any]) -> Any:
+    return pacsv.open_csv(
+        path,
+        pacsv.ReadOptions(block_size=_BLOCK_BYTES, autogenerate_column_names=not header.named),
+        pacsv.ParseOptions(delimiter=header.separator),
+        pacsv.ConvertOptions(column_types=kinds),
+    )
+
+
+class _Parquet:
+    """The batches of a .parquet file, of some columns only."""
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+
+    def batches(self, columns: list[str]) -> Iterator[Any]:
+        """Yield them."""
+        yield from self._table.iter_batches(batch_size=_BATCH_ROWS, columns=columns)
+
+
+class _Separated:
+    """The batches of a text table."""
+
+    def __init__(self, table: Any) -> None:
+        self._table = table
+
+    def batches(self, columns: list[str]) -> Iterator[Any]:
+        """Yield them."""
+        for batch in self._table:
+            yield batch.select(columns)
+
+
 def _read_table(
-    path: Path, table: Any, key: str | None, id_column: str | None
+    path: Path, schema: Any, table: _Parquet | _Separated, key: str | None, id_column: str | None
 ) -> tuple[Float32Array, list[str] | None]:
-    schema = table.schema_arrow
     if id_column is None:
         id_column = next((name for name in _ID_COLUMNS if name in schema.names), None)
     else:
         choose_name(path, "column", schema.names, id_column)
     columns = _vector_columns(path, schema, key, id_column)
     ids: list[str] = []
-    # Grown by the batch: the footer's row count is only believed once that many rows were there.
-    vectors: Float32Array | None = None
+    # Grown by the batch: what a file says about its length is believed once that many rows were there.
+    blocks: list[Float32Array] = []
     start = 0
-    for batch in table.iter_batches(batch_size=_BATCH_ROWS, columns=[*columns, *([id_column] if id_column else [])]):
+    for batch in table.batches([*columns, *([id_column] if id_column else [])]):
+        if len(batch) == 0:
+            continue
         block = _batch_block(path, batch, columns, start)
-        if vectors is None:
-            vectors = np.empty((table.metadata.num_rows, block.shape[1]), dtype=np.float32)
-        if block.shape[1] != vectors.shape[1]:
-            raise _ragged(path, start, block.shape[1], vectors.shape[1])
-        convert_rows(block, vectors[start : start + len(block)], start, str(path), InvalidEmbeddingsError)
+        if blocks and block.shape[1] != blocks[0].shape[1]:
+            raise _ragged(path, start, block.shape[1], blocks[0].shape[1])
+        rows = np.empty(block.shape, dtype=np.float32)
+        convert_rows(block, rows, start, str(path), InvalidEmbeddingsError)
+        blocks.append(rows)
         if id_column is not None:
             ids.extend(_batch_ids(path, batch.column(id_column), start))
         start += len(block)
-    if vectors is None:
+    if not blocks:
         raise InvalidEmbeddingsError(f"{path} must have at least one row, but the table is empty.")
-    return as_embeddings(vectors[:start], name=str(path)), ids if id_column is not None else None
+    vectors = _joined(blocks)
+    return as_embeddings(vectors, name=str(path)), ids if id_column is not None else None
+
+
+def _joined(blocks: list[Float32Array]) -> Float32Array:
+    """Return the blocks as one matrix; each is let go once it is copied, so the peak is the matrix and one block."""
+    vectors = np.empty((sum(map(len, blocks)), blocks[0].shape[1]), dtype=np.float32)
+    end = len(vectors)
+    while blocks:
+        block = blocks.pop()
+        vectors[end - len(block) : end] = block
+        end -= len(block)
+    return vectors
 
 
 def _vector_columns(path: Path, schema: Any, key: str | None, id_column: str | None) -> list[str]:

@@ -1,8 +1,14 @@
-"""Vectors from files: .npy, .npz, .parquet, .safetensors."""
+"""Vectors from files: .npy, .npz, .parquet, .safetensors, torch's .pt, and tables of text."""
 
 from __future__ import annotations
 
+import gzip
+import pickle
+import shutil
+import tempfile
 import zipfile
+import zlib
+from pathlib import Path
 from typing import TYPE_CHECKING, NamedTuple
 
 import numpy as np
@@ -12,8 +18,6 @@ from greedy_core.errors import GreedyCoreError, InvalidEmbeddingsError, StorageE
 from greedy_core.formats.names import choose_name, missing_extra, parse_source
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     from greedy_core.embeddings import Float32Array
 
 
@@ -25,14 +29,15 @@ class Embeddings(NamedTuple):
 
 
 def load_embeddings(path: str | Path, key: str | None = None, *, id_column: str | None = None) -> Embeddings:
-    """Read vectors from a .npy, .npz, .parquet or .safetensors file and check them with `as_embeddings`.
+    """Read vectors from .npy, .npz, .parquet, .safetensors, .pt, .csv or .tsv, packed by gzip or not, and check them.
 
-    `key` names the array (.npz, .safetensors) or the list column (.parquet); it may be left out where there
-    is only one, or be given as FILE:KEY. A parquet file holds a list column, or one numeric column per dimension;
-    `id_column`, or else a column called id, item_id or user_id, gives the ids. A float32 .npy file is
-    memory-mapped, not read.
-    Parquet and safetensors need the extra `formats`. Raises StorageError for a file that cannot be read,
-    InvalidEmbeddingsError for what is in it.
+    `key` names the array (.npz, .safetensors, .pt) or the list column (.parquet); it may be left out where there
+    is only one, or be given as FILE:KEY. A table holds a list column (.parquet only), or one numeric column per
+    dimension; `id_column`, or else a column called id, item_id or user_id, gives the ids. A .csv whose first line is
+    numbers has no names. A float32 .npy file is memory-mapped, not read. A .pt file holds a tensor, or names with
+    tensors: nothing else in it is loaded.
+    Tables and safetensors need the extra `formats`, .pt the extra `towers`. Raises StorageError for a file that cannot
+    be read, InvalidEmbeddingsError for what is in it.
     """
     source, named = parse_source(path)
     path, key = source, named if key is None else key
@@ -41,8 +46,14 @@ def load_embeddings(path: str | Path, key: str | None = None, *, id_column: str 
         ".npz": _read_npz,
         ".parquet": _read_parquet,
         ".safetensors": _read_safetensors,
+        ".pt": _read_torch,
+        ".pth": _read_torch,
+        ".csv": _read_csv,
+        ".tsv": _read_csv,
     }
-    reader = readers.get(path.suffix.lower())
+    reader = readers.get(Path(path.name.lower().removesuffix(".gz")).suffix)
+    if reader is not _read_csv and path.suffix.lower() == ".gz":
+        reader = _unpacked if reader is not None else None
     if reader is None:
         raise StorageError(f"{path} is no format that can be read; give one of {', '.join(readers)}.")
     if not path.is_file():
@@ -101,6 +112,61 @@ def _read_parquet(path: Path, key: str | None, id_column: str | None) -> Embeddi
     except ModuleNotFoundError:
         raise StorageError(missing_extra(path, "pyarrow")) from None
     return Embeddings(*parquet.read_vectors(path, key, id_column))
+
+
+def _read_csv(path: Path, key: str | None, id_column: str | None) -> Embeddings:
+    _refuse_names(path, key=key)
+    try:
+        from greedy_core.formats import parquet  # noqa: PLC0415 - an optional extra
+    except ModuleNotFoundError:
+        raise StorageError(missing_extra(path, "pyarrow")) from None
+    return Embeddings(*parquet.read_separated(path, id_column))
+
+
+def _read_torch(path: Path, key: str | None, id_column: str | None) -> Embeddings:
+    _refuse_names(path, id_column=id_column)
+    try:
+        import torch  # type: ignore[import-not-found,unused-ignore]  # noqa: PLC0415 - an optional extra
+    except ModuleNotFoundError:
+        raise StorageError(missing_extra(path, "torch", "towers")) from None
+    try:
+        # Tensors only: a pickle that runs code is refused.
+        loaded = torch.load(path, map_location="cpu", weights_only=True)
+    except pickle.UnpicklingError:
+        # What torch says here advises to load it all the same, and so to run what is in it.
+        raise StorageError(
+            f"{path} is damaged or holds more than tensors, which could run code and is never loaded; save the tensor "
+            "itself, or a state_dict."
+        ) from None
+    except (RuntimeError, OSError, ValueError, EOFError, TypeError, AttributeError, LookupError) as reason:
+        raise StorageError(
+            f"{path} cannot be read as .pt: {first_line(reason)}; save the tensor itself, or a state_dict."
+        ) from None
+    tensors = loaded if isinstance(loaded, dict) else {"tensor": loaded}
+    matrices = {
+        str(name): value
+        for name, value in tensors.items()
+        if isinstance(value, torch.Tensor) and value.ndim == 2 and value.layout == torch.strided
+    }
+    chosen = matrices[choose_name(path, "matrix", list(matrices), key)]
+    return Embeddings(as_embeddings(chosen.detach().to(torch.float32).numpy(), name=str(path)), None)
+
+
+def _unpacked(path: Path, key: str | None, id_column: str | None) -> Embeddings:
+    """Unpack a .gz file beside nobody's way, and read what was in it."""
+    with tempfile.TemporaryDirectory() as folder:
+        inner = Path(folder) / path.name[: -len(".gz")]
+        try:
+            with gzip.open(path) as packed, inner.open("wb") as file:
+                shutil.copyfileobj(packed, file)
+        except (OSError, EOFError, zlib.error) as reason:
+            raise StorageError(f"{path} cannot be unpacked: {first_line(reason)}.") from None
+        try:
+            vectors, ids = load_embeddings(inner, key, id_column=id_column)
+        except GreedyCoreError as reason:
+            raise type(reason)(str(reason).replace(str(inner), str(path))) from None
+        # A mapped file goes with the folder.
+        return Embeddings(np.array(vectors), ids)
 
 
 def _refuse_names(path: Path, **names: str | None) -> None:

@@ -78,26 +78,31 @@ class BestCandidates {
     std::int32_t cut = 0;
     std::size_t before = 0;
     while (before + histogram[static_cast<std::size_t>(cut)] < count) before += histogram[static_cast<std::size_t>(cut++)];
-    boundary_.clear();
     const float part = bucket.edge(cut);
     const float whole = cut > 0 ? bucket.edge(cut - 1) : std::numeric_limits<float>::infinity();
-    std::size_t n_left = 0;
+    // Nobody can foretell where an item goes: it is written to all three places, and stays in one.
+    taken_.resize(keys.size());
+    if (boundary_.size() < keys.size()) boundary_.resize(keys.size());
+    std::size_t n_taken = 0, n_boundary = 0, n_left = 0;
     for (std::size_t i = 0; i < keys.size(); ++i) {
       const auto key = static_cast<float>(keys[i]);
-      if (key >= part) {
-        (key >= whole ? taken_ : boundary_).push_back({keys[i], ids[i]});
-      } else {
-        ids[n_left++] = ids[i];
-      }
+      const bool in_part = key >= part, in_whole = key >= whole;
+      taken_[n_taken] = boundary_[n_boundary] = {keys[i], ids[i]};
+      ids[n_left] = ids[i];
+      n_taken += in_whole;
+      n_boundary += in_part && !in_whole;
+      n_left += !in_part;
     }
     const auto rest = static_cast<std::ptrdiff_t>(count - before);
-    std::nth_element(boundary_.begin(), boundary_.begin() + (rest - 1), boundary_.end(), ranks_before);
+    const auto end = boundary_.begin() + static_cast<std::ptrdiff_t>(n_boundary);
+    std::nth_element(boundary_.begin(), boundary_.begin() + (rest - 1), end, ranks_before);
+    taken_.resize(n_taken);
     taken_.insert(taken_.end(), boundary_.begin(), boundary_.begin() + rest);
     ids.resize(n_left);
-    for (auto item = boundary_.begin() + rest; item != boundary_.end(); ++item) ids.push_back(item->id);
+    for (auto item = boundary_.begin() + rest; item != end; ++item) ids.push_back(item->id);
   }
 
-  std::vector<Keyed> boundary_;
+  std::vector<Keyed> boundary_;  // and room for more
   std::vector<Keyed> taken_;
 };
 

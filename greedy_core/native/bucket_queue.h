@@ -3,6 +3,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cmath>
 #include <cstddef>
 #include <cstdint>
 #include <cstring>
@@ -15,8 +16,12 @@ namespace greedy {
 class KeyRanges {
  public:
   static constexpr std::int32_t kCount = 1024;
+  static constexpr int kShift = 17;
 
+  KeyRanges() = default;
+  explicit KeyRanges(std::int32_t top) : top_(top) {}
   void begin(float highest) { top_ = bits(highest); }
+  std::int32_t top() const { return top_; }  // the bits of the first range's keys
   std::int32_t operator()(float key) const { return std::clamp(top_ - bits(key), 0, kCount - 1); }
 
  private:
@@ -24,18 +29,38 @@ class KeyRanges {
   static std::int32_t bits(float key) {
     std::int32_t b;
     std::memcpy(&b, &key, sizeof b);
-    return std::max(b, 0) >> 17;
+    return std::max(b, 0) >> kShift;
   }
 
   std::int32_t top_ = 0;
 };
 
-// Both operations take constant time, and emptying it takes as long as looking at 1,024 bits: a heap of as many thousand items as
+// The same for keys of both signs, 32 to an octave. Where all that is left is worse than the average item, those that are least so come first.
+class SignedKeyRanges {
+ public:
+  void begin(float highest) { top_ = bits(highest); }
+  std::int32_t operator()(float key) const {
+    const std::int32_t distance = std::clamp(top_ - bits(std::fabs(key)), 0, KeyRanges::kCount / 2 - 1);
+    return key > 0.0f ? distance : KeyRanges::kCount - 1 - distance;
+  }
+
+ private:
+  static std::int32_t bits(float key) {
+    std::int32_t b;
+    std::memcpy(&b, &key, sizeof b);
+    return b >> 18;
+  }
+
+  std::int32_t top_ = 0;
+};
+
+// Both operations take constant time, and emptying it takes as long as writing 1,024 heads: a heap of as many thousand items as
 // a walk meets costs more than their products. Among items of one range the last pushed comes first.
 class BucketQueue {
  public:
   void clear() {
     words_.fill(0);
+    heads_.fill(-1);
     size_ = 0;
     best_ = kWords;
   }
@@ -45,26 +70,34 @@ class BucketQueue {
     return best_ == kWords;
   }
 
+  // The range of the item that comes next; the queue must not be empty.
+  std::int32_t best() {
+    while (words_[best_] == 0) ++best_;
+    return static_cast<std::int32_t>(best_ * 64 + static_cast<std::size_t>(__builtin_ctzll(words_[best_])));
+  }
+
+  // Makes room for n more items.
+  void expect(std::size_t n) {
+    if (entries_.size() < size_ + n) entries_.resize(2 * (size_ + n));
+  }
+
+  // There must be room.
   void push(std::int32_t range, std::int32_t item) {
     const auto at = static_cast<std::size_t>(range);
     const std::size_t word = at / 64;
-    const std::uint64_t bit = std::uint64_t{1} << (at % 64);
-    const std::int32_t below = words_[word] & bit ? heads_[at] : -1;
-    if (size_ == entries_.size()) entries_.resize(2 * size_ + 256);
-    heads_[at] = static_cast<std::int32_t>(size_);
-    entries_[size_++] = {item, below};
-    words_[word] |= bit;
+    entries_[size_] = {item, heads_[at]};
+    heads_[at] = static_cast<std::int32_t>(size_++);
+    words_[word] |= std::uint64_t{1} << (at % 64);
     best_ = std::min(best_, word);
   }
 
   // The queue must not be empty. `range` tells where the item was.
   std::int32_t pop(std::int32_t& range) {
-    while (words_[best_] == 0) ++best_;
-    const auto at = best_ * 64 + static_cast<std::size_t>(__builtin_ctzll(words_[best_]));
+    range = best();
+    const auto at = static_cast<std::size_t>(range);
     const Entry entry = entries_[static_cast<std::size_t>(heads_[at])];
     heads_[at] = entry.below;
     if (entry.below < 0) words_[best_] &= words_[best_] - 1;
-    range = static_cast<std::int32_t>(at);
     return entry.item;
   }
 
@@ -77,7 +110,7 @@ class BucketQueue {
   };
 
   std::array<std::uint64_t, kWords> words_{};  // which ranges have items; the first range is the lowest bit of the first word
-  std::array<std::int32_t, KeyRanges::kCount> heads_{};
+  std::array<std::int32_t, KeyRanges::kCount> heads_{};  // the last entry of each range, or -1
   std::vector<Entry> entries_;  // the first size_ of them
   std::size_t size_ = 0;
   std::size_t best_ = kWords;  // no word before it has a bit

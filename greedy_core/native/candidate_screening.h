@@ -2,7 +2,7 @@
 //
 // Each procedure fills scratch.candidates up with the first `budget` items of the greedy ranking (max_t z_jt descending,
 // ties by id; items that no stored entry names come last, by id) and returns how many entries it read. Excluded items
-// count as visited from the start.
+// count as visited from the start; entries of items that are not eligible are passed over, as far as EligibleItems allows.
 #pragma once
 
 #include <algorithm>
@@ -23,6 +23,15 @@ inline void begin_screening(QueryScratch& scratch, std::int64_t budget) {
 // What is left of the budget when all lists have run out (cut lists and many exclusions, or a query of zeros).
 inline void fill_in_id_order(QueryScratch& scratch, std::int64_t n_items, std::int64_t budget) {
   begin_screening(scratch, budget);
+  if (!scratch.eligible.all()) {
+    EligibleCursor cursor(scratch.eligible, n_items);
+    while (static_cast<std::int64_t>(scratch.candidates.size()) < budget) {
+      const std::int32_t item = cursor.next();
+      if (item < 0) return;
+      if (scratch.visited.mark(item)) scratch.candidates.push_back(item);
+    }
+    return;
+  }
   for (std::int64_t j = 0; j < n_items && static_cast<std::int64_t>(scratch.candidates.size()) < budget; ++j) {
     const auto item = static_cast<std::int32_t>(j);
     if (scratch.visited.mark(item)) scratch.candidates.push_back(item);
@@ -33,12 +42,13 @@ inline void fill_in_id_order(QueryScratch& scratch, std::int64_t n_items, std::i
 template <class Queue>
 std::int64_t screen_original(QueryScratch& scratch, Queue& queue, std::int64_t depth, std::int64_t budget) {
   begin_screening(scratch, budget);
+  const std::int64_t most = scratch.eligible.most_entries();
   std::int64_t entries_read = 0;
   JointIterator<Queue> joint_iter(scratch, queue, depth);
-  while (static_cast<std::int64_t>(scratch.candidates.size()) < budget && !joint_iter.exhausted()) {
+  while (static_cast<std::int64_t>(scratch.candidates.size()) < budget && !joint_iter.exhausted() && entries_read < most) {
     ++entries_read;
     const std::int32_t j = joint_iter.current().j;
-    if (scratch.visited.mark(j)) scratch.candidates.push_back(j);
+    if (scratch.eligible.has(j) && scratch.visited.mark(j)) scratch.candidates.push_back(j);
     joint_iter.get_next();
   }
   return entries_read;
@@ -50,16 +60,17 @@ std::int64_t screen_improved(QueryScratch& scratch, Queue& queue, std::int64_t d
   begin_screening(scratch, budget);
   preprocess_query(scratch, depth);
   queue.assign(scratch.heads);
+  const std::int64_t most = scratch.eligible.most_entries();
   std::int64_t entries_read = static_cast<std::int64_t>(scratch.heads.size());
-  while (static_cast<std::int64_t>(scratch.candidates.size()) < budget && !queue.empty()) {
+  while (static_cast<std::int64_t>(scratch.candidates.size()) < budget && !queue.empty() && entries_read < most) {
     const JointEntry entry = queue.top();
-    if (scratch.visited.mark(entry.j)) scratch.candidates.push_back(entry.j);
+    if (scratch.eligible.has(entry.j) && scratch.visited.mark(entry.j)) scratch.candidates.push_back(entry.j);
     ConditionalIterator& iter = scratch.iters[static_cast<std::size_t>(entry.t)];
     bool pushed = false;
     while (!pushed && iter.has_next()) {
       const std::int32_t j = iter.get_next();
       ++entries_read;
-      if (!scratch.visited.contains(j)) {
+      if (scratch.eligible.has(j) && !scratch.visited.contains(j)) {
         queue.replace_top({iter.z(), j, entry.t});
         pushed = true;
       }

@@ -1,6 +1,8 @@
-// Items compressed to two bits a coordinate, and the query as whole numbers beside them.
+// Items compressed to two bits a coordinate, to four for a closer look, and the query as whole numbers beside them.
 //
 //   h_j - mean  ~  scale_j * R'(2 c_j - 3),  c_jt in {0, 1, 2, 3}          <w, h_j - mean>  ~  scale_j * (2 <c_j, q> - 3 sum q) / unit
+//
+// Details are two more bits d_jt and another scale: 4 c_jt + d_jt is one of sixteen levels, and what is known of <c_j, q> is used again.
 //
 // R is a fixed rotation that spreads every vector evenly over its coordinates, so that two bits say about as much about each.
 // The mean of all items is the same for every item: leaving it out changes no order. All products are of whole numbers, so the
@@ -141,12 +143,24 @@ struct CodedQuery {
   static float estimate(std::int32_t product, std::int32_t offset, float scale) {
     return static_cast<float>(2 * product - offset) * scale;
   }
+  // By all four bits: the product with the first two, that with the details, and the scale of the details.
+  float closer_estimate(std::int32_t product, std::int32_t details, float scale) const {
+    return estimate(4 * product + details, 5 * offset, scale);
+  }
 };
 
 // ---- making codes ----------------------------------------------------------------------------------------------------
 
-// Writes the code and the scale of one rotated item; `rotated` has 4 * width values. Returns the length of what the code stands for.
-inline float encode(const float* rotated, std::int64_t width, std::uint8_t* row) {
+// A scale such that the code's product with the item itself is exact: a code is shorter than its item along the item.
+inline float write_scale(double squares, double along, std::uint8_t* place) {
+  const auto scale = static_cast<float>(along > 0.0 ? squares / along : 0.0);
+  std::memcpy(place, &scale, sizeof scale);
+  return scale;
+}
+
+// Writes the code of one rotated item and its details, each with its scale; `rotated` has 4 * width values. Returns the length of what the
+// code stands for.
+inline float encode(const float* rotated, std::int64_t width, std::uint8_t* row, std::uint8_t* details) {
   const std::int64_t n = 4 * width;
   double squares = 0.0;
   for (std::int64_t i = 0; i < n; ++i) squares += static_cast<double>(rotated[i]) * rotated[i];
@@ -167,18 +181,25 @@ inline float encode(const float* rotated, std::int64_t width, std::uint8_t* row)
     }
   }
   std::memset(row, 0, static_cast<std::size_t>(width));
-  double along = 0.0, length = 0.0;
+  std::memset(details, 0, static_cast<std::size_t>(width));
+  double along = 0.0, closer_along = 0.0, length = 0.0;
   for (std::int64_t i = 0; i < n; ++i) {
-    const bool far = std::fabs(static_cast<double>(rotated[i])) >= step;
+    const double magnitude = std::fabs(static_cast<double>(rotated[i]));
+    const bool far = magnitude >= step;
+    // How many quarters of a step from the side that is nearer to zero.
+    const int quarters = step > 0.0 ? static_cast<int>(std::min((magnitude - (far ? step : 0.0)) / step * 4.0, 3.0)) : 0;
     const int level = rotated[i] < 0.0f ? (far ? 0 : 1) : (far ? 3 : 2);
-    row[i % width] = static_cast<std::uint8_t>(row[i % width] | level << (2 * (i / width)));
+    const int detail = rotated[i] < 0.0f ? 3 - quarters : quarters;
+    const auto shift = 2 * (i / width);
+    row[i % width] = static_cast<std::uint8_t>(row[i % width] | level << shift);
+    details[i % width] = static_cast<std::uint8_t>(details[i % width] | detail << shift);
     along += static_cast<double>(rotated[i]) * (2 * level - 3);
+    closer_along += static_cast<double>(rotated[i]) * (2 * (4 * level + detail) - 15);
     length += static_cast<double>((2 * level - 3) * (2 * level - 3));
   }
-  // So that the code's product with the item itself is exact: a code is shorter than its item along the item.
-  const auto scale = static_cast<float>(step > 0.0 && along > 0.0 ? squares / along : 0.0);
-  std::memcpy(row + width, &scale, sizeof scale);
-  return scale * static_cast<float>(std::sqrt(length));
+  if (step <= 0.0) along = closer_along = 0.0;
+  write_scale(squares, closer_along, details + width);
+  return write_scale(squares, along, row + width) * static_cast<float>(std::sqrt(length));
 }
 
 }  // namespace greedy

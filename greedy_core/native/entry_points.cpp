@@ -8,7 +8,7 @@ void prepare(IndexView& index) {
 }
 
 void prepare(ItemGraph& graph, std::int64_t n_dims) {
-  graph.codes.width = code_width(n_dims);
+  graph.codes.width = graph.details.width = code_width(n_dims);
   graph.rotation.assign(n_dims);
 }
 

@@ -8,8 +8,11 @@
 #include "candidate_ranking.h"
 #include "candidate_screening.h"
 #include "direction_lists.h"
+#include "eligible_items.h"
+#include "filtered_walk.h"
 #include "greedy_walk.h"
 #include "inner_product.h"
+#include "item_rows.h"
 #include "level_table.h"
 #include "query_scratch.h"
 #include "sum_screening.h"
@@ -22,10 +25,9 @@ enum class Variant { threshold, improved_tree, improved_heap, original_tree, sum
 
 // A view of an index; the arrays belong to the caller and are never written.
 struct IndexView {
-  const float* rows = nullptr;
+  ItemRows rows;
   std::int64_t n_items = 0;
   std::int64_t n_dims = 0;
-  std::int64_t stride = 0;
   std::int64_t max_budget = 0;
 
   // Axis t of n_axes has two lists: 2t along it and 2t + 1 against it. Without a matrix the axes are the coordinates.
@@ -47,10 +49,12 @@ struct Request {
   const std::int32_t* remembered;  // items that were found for the query before, the best first; a negative id ends them
   std::int64_t n_remembered;
   std::int64_t top_k;
+  std::int64_t page;  // so many items are found at least, under a filter; what else is found depends on it, but not on top_k
   std::int64_t budget;
   const std::int32_t* exclude;
   std::int64_t n_exclude;
   Variant variant;
+  EligibleItems eligible;
 };
 
 struct Outcome {
@@ -58,13 +62,14 @@ struct Outcome {
   std::int64_t spent = 0;
   std::int64_t entries_read = 0;
   bool complete = false;
+  std::int64_t eligible = 0;  // items that could have been found
 };
 
 // <w, d> for every axis. With other axes than the coordinates this is a rotation of the query, not a part of its budget.
 inline const float* weigh_axes(QueryScratch& scratch, const IndexView& index) {
   if (index.axes == nullptr) return scratch.query.data();
   scratch.weights.resize(static_cast<std::size_t>(index.n_axes));
-  inner_product_kernel().score_block(index.axes, index.stride, scratch.query.data(), index.n_axes, scratch.weights.data());
+  inner_product_kernel().score_block(index.axes, index.rows.stride, scratch.query.data(), index.n_axes, scratch.weights.data());
   return scratch.weights.data();
 }
 
@@ -113,6 +118,16 @@ inline std::int64_t screen_walk(QueryScratch& scratch, const IndexView& index, s
   return budget - left / kRowBits;
 }
 
+// The same under a filter. `budget` is what is left of the request's after what is remembered.
+inline std::int64_t screen_filtered_walk(QueryScratch& scratch, const IndexView& index, const Request& request, std::int64_t budget,
+                                         std::int64_t& entries_read) {
+  std::int64_t left = budget * kRowBits;
+  FilteredWalk walk(scratch.walk, index.graph, index.n_items, scratch.excluded, left, scratch.candidates, scratch.eligible);
+  walk.begin(request.page - static_cast<std::int64_t>(scratch.remembered.size()));
+  entries_read = walk.from(scratch.query.data(), index.n_dims, request.remembered, request.n_remembered);
+  return budget - left / kRowBits;
+}
+
 // By one of the rules that read lists: as many candidates as the budget allows.
 inline void screen_lists(QueryScratch& scratch, const IndexView& index, Variant variant, std::int64_t budget, bool ordered,
                          Outcome& outcome) {
@@ -132,7 +147,9 @@ inline void screen_lists(QueryScratch& scratch, const IndexView& index, Variant 
         outcome.entries_read = screen_original(scratch, scratch.tree, depth, budget);
         break;
       default:
-        outcome.entries_read = screen_threshold(scratch, index.knots, depth, budget, ordered);
+        // The histogram of the entries knows nothing of filters, and the tree finds the same candidates.
+        outcome.entries_read = !scratch.eligible.all() ? screen_improved(scratch, scratch.tree, depth, budget)
+                                                       : screen_threshold(scratch, index.knots, depth, budget, ordered);
     }
   }
   if (static_cast<std::int64_t>(scratch.candidates.size()) < budget) fill_in_id_order(scratch, index.n_items, budget);
@@ -146,7 +163,9 @@ inline void screen_candidates(QueryScratch& scratch, const IndexView& index, con
   scratch.load_remembered(request.remembered, request.n_remembered, index.n_items, budget);
   const auto known = static_cast<std::int64_t>(scratch.remembered.size());
   if (known < budget) {
-    if (request.variant == Variant::walk) {
+    if (request.variant == Variant::walk && !scratch.eligible.all()) {
+      outcome.spent = screen_filtered_walk(scratch, index, request, budget - known, outcome.entries_read);
+    } else if (request.variant == Variant::walk) {
       outcome.spent = screen_walk(scratch, index, budget - known);
     } else {
       screen_lists(scratch, index, request.variant, budget - known, ordered, outcome);
@@ -158,37 +177,37 @@ inline void screen_candidates(QueryScratch& scratch, const IndexView& index, con
 
 // Loads the query and the exclusions and tells whether the budget can be spent. `eligible` is the number of items left.
 inline Status begin_query(QueryScratch& scratch, const IndexView& index, const Request& request, std::int64_t& eligible) {
-  if (!scratch.load_query(request.query, index.n_dims, index.stride)) return Status::query_not_usable;
+  if (!scratch.load_query(request.query, index.n_dims, index.rows.stride)) return Status::query_not_usable;
   if (request.variant == Variant::walk && index.graph.neighbours == nullptr) return Status::nothing_to_walk_on;
+  scratch.eligible = request.eligible;
   scratch.load_excluded(request.exclude, request.n_exclude, index.n_items);
-  eligible = index.n_items - static_cast<std::int64_t>(scratch.excluded.size());
+  eligible = (request.eligible.all() ? index.n_items : request.eligible.count) - static_cast<std::int64_t>(scratch.excluded.size());
   return request.budget > index.max_budget && request.budget < eligible ? Status::budget_out_of_reach : Status::ok;
 }
 
 // The results are left in scratch.top.
 inline Outcome search(QueryScratch& scratch, const IndexView& index, const Request& request) {
   Outcome outcome;
-  std::int64_t eligible = 0;
-  outcome.status = begin_query(scratch, index, request, eligible);
+  outcome.status = begin_query(scratch, index, request, outcome.eligible);
   if (outcome.status != Status::ok) return outcome;
-  if (request.budget >= eligible) {
+  if (request.budget >= outcome.eligible) {
     // All items fit into the budget, so screening has nothing to decide.
-    outcome.spent = rank_all_items(scratch, index.rows, index.stride, index.n_items, request.top_k);
+    const auto rank_all = request.eligible.all() ? rank_all_items : rank_eligible_items;
+    outcome.spent = rank_all(scratch, index.rows, index.n_items, request.top_k);
     outcome.complete = true;
     return outcome;
   }
   screen_candidates(scratch, index, request, request.budget, false, outcome);
-  rank_candidates(scratch, index.rows, index.stride, request.top_k);
+  rank_candidates(scratch, index.rows, request.top_k);
   return outcome;
 }
 
 // Screening alone. The result is left in scratch.candidates; nothing is spent but what a walk spends on compressed rows.
 inline Outcome screen(QueryScratch& scratch, const IndexView& index, const Request& request, bool ordered) {
   Outcome outcome;
-  std::int64_t eligible = 0;
-  outcome.status = begin_query(scratch, index, request, eligible);
+  outcome.status = begin_query(scratch, index, request, outcome.eligible);
   if (outcome.status != Status::ok) return outcome;
-  screen_candidates(scratch, index, request, std::min(request.budget, eligible), ordered, outcome);
+  screen_candidates(scratch, index, request, std::min(request.budget, outcome.eligible), ordered, outcome);
   return outcome;
 }
 

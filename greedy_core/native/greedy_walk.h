@@ -1,8 +1,11 @@
 // Past the paper: candidates by a greedy walk from item to item.
 //
-// Items are the nodes of a graph whose edges go to items that most queries score alike. The walk keeps the best items seen, by the
-// estimates of their compressed rows, goes on from the best of them, and estimates those of its neighbours that are new. Of the items
-// it went on from, the best become candidates, as many as the exact products' share in all that was spent allows.
+// Items are the nodes of a graph whose edges go to items that most queries score alike. The walk estimates the items that it meets by their
+// compressed rows, looks closer at those that seem best, goes on from the best of these, and meets their neighbours. Of the items it
+// went on from, the best become candidates, as many as the exact products' share in all that was spent allows.
+//
+// An item that seems best by two bits a coordinate was often lucky with its error. Two more bits of the few that come to the top cost
+// little, and lead the walk and the choice of candidates by estimates with less than half of the error.
 //
 // Nothing in the walk depends on the budget, which only says where it stops, so candidate sets are nested. An excluded item is
 // estimated and gone on from like any other, or the walk would end where a user has seen everything; it is never a candidate.
@@ -22,11 +25,11 @@ namespace greedy {
 
 // What a product with a row of float32 counts, in the units of kCodeBits.
 constexpr std::int64_t kRowBits = 32;
-// The walk goes on from so many items at once: memory is asked for the neighbours of one while another's are looked at.
-constexpr std::size_t kAtOnce = 2;
-// Exact products are a third of all that is spent, and half of it until there are candidates for a first page.
-constexpr std::int64_t kExactShare = 11, kFirstShare = 16, kShares = 32;
-constexpr std::int64_t kFirstPage = 8;
+// The walk goes on from so many items at once: memory is asked for the neighbours of one while another's are looked at. Later, when the next
+// few hardly depend on each other, it goes on from a sixteenth as many as it has gone on from before, up to the most.
+constexpr std::size_t kAtOnce = 2, kMostAtOnce = 8, kGoneForOne = 16;
+// Exact products are up to half of all that is spent, but not more than a first page and a small share.
+constexpr std::int64_t kFirstShare = 16, kFirstPage = 8, kExactShare = 5, kShares = 32;
 
 // A view of a graph; the arrays belong to the caller. An item has `degree` places for neighbours, the unused last ones -1.
 struct ItemGraph {
@@ -35,8 +38,11 @@ struct ItemGraph {
   const std::int32_t* entries = nullptr;  // where a walk begins that nobody helps
   std::int64_t n_entries = 0;
   CodeTable codes;
+  CodeTable details;
   Rotation rotation;
   float longest = 0;  // of the codes
+  std::int64_t scanned = 0;  // of up to so many eligible items all are estimated, see filtered_walk.h
+  bool guided = false;       // by items that are not eligible, see there
 
   const std::int32_t* row(std::int32_t item) const { return neighbours + item * degree; }
   void prefetch(std::int32_t item) const {
@@ -63,10 +69,15 @@ struct WalkScratch {
   ItemMarks seen;
   std::vector<std::int32_t> met;  // all that `seen` has, in the order of the walk, and room for more
   ItemMarks barred;               // from being candidates
-  std::vector<std::int32_t> products;
+  std::vector<std::int32_t> passed;    // not eligible, in `seen` too
+  std::vector<std::int32_t> passable;  // neighbours of one item
+  std::vector<std::int32_t> products;  // with the codes of `met`
   KeyRanges ranges;
-  BucketQueue ahead;   // estimated, not gone on from
+  std::vector<std::int32_t> fresh_ranges;  // of what was estimated last
+  BucketQueue ahead;   // estimated, as places in `met`
+  BucketQueue close;   // looked at closer, not gone on from
   BucketQueue behind;  // gone on from, no candidates yet
+  BucketQueue aside;   // estimated and not eligible, under a filter
 };
 
 // One walk. `barred` items are never candidates; `left` is what the budget has left, in 32nds of a product, and at least one product;
@@ -80,6 +91,7 @@ class GreedyWalk {
     scratch.barred.reserve(n_items);
     for (std::int32_t item : barred) scratch.barred.mark(item);
     scratch.ahead.clear();
+    scratch.close.clear();
     scratch.behind.clear();
   }
   ~GreedyWalk() {
@@ -113,25 +125,29 @@ class GreedyWalk {
     scratch_.ranges.begin(scratch_.query.length * graph_.longest);
     look_at(items, n);
     if (!estimate()) return;
-    while (!scratch_.ahead.empty()) {
+    while (!scratch_.ahead.empty() || !scratch_.close.empty()) {
       if (!go_on()) return;
     }
     choose(true);
   }
 
- private:
+ protected:
+  // Notes those of the items that are new; negative ones are none.
   void look_at(const std::int32_t* items, std::int64_t n) {
     std::vector<std::int32_t>& all = scratch_.met;
-    if (all.size() < n_met_ + static_cast<std::size_t>(n)) all.resize(2 * (n_met_ + static_cast<std::size_t>(n)));
-    // Nobody can foretell which are new: each is written, and the next one over it if it was not.
+    const std::size_t needed = n_met_ + static_cast<std::size_t>(n + kSpare);
+    if (all.size() < needed) all.resize(2 * needed);
     std::int32_t* const met = all.data();
-    std::size_t end = n_met_;
-    for (std::int64_t i = 0; i < n && items[i] >= 0; ++i) {
-      met[end] = items[i];
-      end += scratch_.seen.mark(items[i]);
-    }
+    const auto n_new = static_cast<std::size_t>(inner_product_kernel().find_unmarked(items, n, scratch_.seen.words(), met + n_met_));
+    // The same item may be twice among them. Nobody can foretell: each is written, and the next one over it if it was not new.
     const CodeTable codes = graph_.codes;
-    for (std::size_t i = n_met_; i < end; ++i) codes.prefetch(met[i]);
+    std::size_t end = n_met_;
+    for (std::size_t i = n_met_; i < n_met_ + n_new; ++i) {
+      const std::int32_t item = met[i];
+      codes.prefetch(item);
+      met[end] = item;
+      end += scratch_.seen.mark(item);
+    }
     n_met_ = end;
   }
 
@@ -140,33 +156,68 @@ class GreedyWalk {
     const std::int32_t* const fresh = scratch_.met.data() + n_estimated_;
     const std::size_t n = std::min(n_met_ - n_estimated_, static_cast<std::size_t>(left_ / kCodeBits));
     spend(static_cast<std::int64_t>(n) * kCodeBits);
-    if (scratch_.products.size() < n) scratch_.products.resize(n);
-    std::int32_t* const products = scratch_.products.data();
+    const std::size_t room = scratch_.met.size() + static_cast<std::size_t>(kSpare);
+    if (scratch_.products.size() < room) scratch_.products.resize(room);
+    std::int32_t* const products = scratch_.products.data() + n_estimated_;
     const CodeTable codes = graph_.codes;
     inner_product_kernel().score_codes(codes.rows, codes.width, scratch_.query.values.data(), fresh,
                                        static_cast<std::int64_t>(n), products);
-    const std::int32_t offset = scratch_.query.offset;
-    const KeyRanges ranges = scratch_.ranges;
+    if (scratch_.fresh_ranges.size() < room) scratch_.fresh_ranges.resize(room);
+    std::int32_t* const ranges = scratch_.fresh_ranges.data();
+    inner_product_kernel().range_codes(codes.rows, codes.width, fresh, static_cast<std::int64_t>(n), products, scratch_.query.offset,
+                                       scratch_.ranges.top(), ranges);
+    BucketQueue& ahead = scratch_.ahead;
+    ahead.expect(n);
     for (std::size_t i = 0; i < n; ++i) {
-      const std::int32_t range = ranges(CodedQuery::estimate(products[i], offset, codes.scale(fresh[i])));
+      const std::int32_t range = ranges[i];
       // What is better than the last item gone on from is likely to be the next.
-      if (range <= last_) graph_.prefetch(fresh[i]);
-      scratch_.ahead.push(range, fresh[i]);
+      if (range <= last_) {
+        graph_.details.prefetch(fresh[i]);
+        graph_.prefetch(fresh[i]);
+      }
+      ahead.push(range, static_cast<std::int32_t>(n_estimated_ + i));
     }
     n_estimated_ += n;
     return n_estimated_ == n_met_;
   }
 
-  // From the best that were estimated. False if the budget ended.
+  // At the best that were estimated, until one that was looked at is at least as good. False if the budget ended.
+  bool look_closer() {
+    BucketQueue &ahead = scratch_.ahead, &close = scratch_.close;
+    while (!ahead.empty() && (close.empty() || ahead.best() < close.best())) {
+      if (left_ < kCodeBits) return false;
+      std::int32_t range;
+      const auto place = static_cast<std::size_t>(ahead.pop(range));
+      close.expect(1);
+      close.push(scratch_.ranges(look_closer_at(place)), scratch_.met[place]);
+    }
+    return true;
+  }
+
+  // At the item in this place of `met`. Returns another estimate.
+  float look_closer_at(std::size_t place) {
+    const std::int32_t item = scratch_.met[place];
+    std::int32_t product[1 + kSpare];
+    spend(kCodeBits);
+    inner_product_kernel().score_codes(graph_.details.rows, graph_.details.width, scratch_.query.values.data(), &item, 1, product);
+    return scratch_.query.closer_estimate(scratch_.products[place], product[0], graph_.details.scale(item));
+  }
+
+  // From the best that were looked at. False if the budget ended.
   bool go_on() {
-    std::int32_t items[kAtOnce];
+    std::int32_t items[kMostAtOnce];
+    const std::size_t at_once = std::clamp(n_gone_ / kGoneForOne, kAtOnce, kMostAtOnce);
     std::size_t n = 0;
-    while (n < kAtOnce && !scratch_.ahead.empty()) {
-      items[n] = scratch_.ahead.pop(last_);
+    scratch_.behind.expect(at_once);
+    while (n < at_once) {
+      if (!look_closer()) return false;
+      if (scratch_.close.empty()) break;
+      items[n] = scratch_.close.pop(last_);
       graph_.prefetch(items[n]);
       if (!scratch_.barred.contains(items[n])) scratch_.behind.push(last_, items[n]);
       ++n;
     }
+    n_gone_ += n;
     if (!choose(false)) return false;
     for (std::size_t i = 0; i < n; ++i) look_at(graph_.row(items[i]), graph_.degree);
     return estimate();
@@ -175,8 +226,9 @@ class GreedyWalk {
   // False if the budget ended before all were chosen that the share allows.
   bool choose(bool all) {
     while (!scratch_.behind.empty()) {
-      const std::int64_t share = chosen_ < kFirstPage ? kFirstShare : kExactShare;
-      if (!all && kShares * kRowBits * (chosen_ + 1) > share * (spent_ + kRowBits)) return true;
+      const std::int64_t afterwards = spent_ + kRowBits;
+      const std::int64_t most = std::min(kFirstShare * afterwards, kFirstPage * kShares * kRowBits + kExactShare * afterwards);
+      if (!all && kShares * kRowBits * (chosen_ + 1) > most) return true;
       if (left_ < kRowBits) return false;
       std::int32_t range;
       candidates_.push_back(scratch_.behind.pop(range));
@@ -197,6 +249,7 @@ class GreedyWalk {
   std::int64_t& left_;
   std::vector<std::int32_t>& candidates_;
   std::size_t n_met_ = 0, n_estimated_ = 0;
+  std::size_t n_gone_ = 0;  // items gone on from
   std::int32_t last_ = 0;  // the range of the last item gone on from
   std::int64_t spent_ = 0;   // by this walk
   std::int64_t chosen_ = 0;  // by this walk

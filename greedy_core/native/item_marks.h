@@ -18,6 +18,9 @@ class ItemMarks {
 
   bool contains(std::int32_t item) const { return word(item) >> (item & 63) & 1; }
 
+  // A bit for each item, the lowest of the first word for item 0.
+  const std::uint64_t* words() const { return words_.data(); }
+
   // True if it was not marked before.
   bool mark(std::int32_t item) {
     std::uint64_t& bits = words_[static_cast<std::size_t>(item) / 64];

@@ -9,6 +9,7 @@
 #include "best_candidates.h"
 #include "conditional_iterator.h"
 #include "direction_lists.h"
+#include "eligible_items.h"
 #include "followed_lists.h"
 #include "greedy_walk.h"
 #include "item_marks.h"
@@ -25,7 +26,8 @@ struct QueryScratch {
   std::vector<float> query;    // w, padded like a row
   std::vector<float> weights;  // <w, d> for every axis
   std::vector<ActiveList> active;
-  std::vector<std::int32_t> excluded;  // ascending, distinct, in range
+  EligibleItems eligible;
+  std::vector<std::int32_t> excluded;  // ascending, distinct, in range, eligible
   ItemMarks excluded_marks;
 
   std::vector<ConditionalIterator> iters;
@@ -51,7 +53,7 @@ struct QueryScratch {
   BestCandidates<std::int32_t> best_by_sum;
 
   WalkScratch walk;
-  std::vector<std::int32_t> remembered;  // distinct, none excluded, the best first
+  std::vector<std::int32_t> remembered;  // distinct, eligible, none excluded, the best first
 
   std::vector<float> scores;
   TopK top;
@@ -66,8 +68,12 @@ struct QueryScratch {
     return usable;
   }
 
+  // After `eligible` is set.
   void load_excluded(const std::int32_t* ids, std::int64_t n, std::int64_t n_items) {
     excluded_marks.sort_distinct(ids, n, n_items, excluded);
+    if (eligible.all()) return;
+    const auto not_eligible = [&](std::int32_t item) { return !eligible.has(item); };
+    excluded.erase(std::remove_if(excluded.begin(), excluded.end(), not_eligible), excluded.end());
   }
 
   // What a known query remembers, up to the first negative id. The items are excluded from then on: they are candidates already.
@@ -76,10 +82,12 @@ struct QueryScratch {
     if (n == 0) return;
     walk.seen.reserve(n_items);
     for (std::int64_t i = 0; i < n && ids[i] >= 0 && static_cast<std::int64_t>(remembered.size()) < most; ++i) {
-      if (std::binary_search(excluded.begin(), excluded.end(), ids[i])) continue;
+      if (!eligible.has(ids[i]) || std::binary_search(excluded.begin(), excluded.end(), ids[i])) continue;
       if (walk.seen.mark(ids[i])) remembered.push_back(ids[i]);
     }
     walk.seen.clear(remembered.data(), remembered.size());
+    // They fill the budget: nothing else is looked for, so nobody has to pass over them.
+    if (static_cast<std::int64_t>(remembered.size()) == most) return;
     const auto n_excluded = static_cast<std::ptrdiff_t>(excluded.size());
     excluded.insert(excluded.end(), remembered.begin(), remembered.end());
     std::sort(excluded.begin() + n_excluded, excluded.end());

@@ -2,8 +2,9 @@
 //
 // All entries with |z_jt| >= tau are read, from both ends of every axis, and an item's estimate is the sum of those that are
 // its own: the inner product but for its small terms. Candidates are chosen in rounds; round r lowers tau until about reads * B_r
-// entries in favour and as many against have been read, and chooses up to B_r candidates. Rounds do not depend on the
-// budget, which only says where to stop, so candidate sets are nested.
+// entries in favour and as many against have been read, and chooses up to 3/2 B_r candidates in all. Rounds do not depend on the
+// budget, which only says where to stop, so candidate sets are nested. Where a part of the items is eligible, as many more entries are
+// read as it takes to see as many eligible items, up to the most that EligibleItems allows, and that is the last round.
 #pragma once
 
 #include <algorithm>
@@ -18,10 +19,12 @@
 
 namespace greedy {
 
-// The first round chooses up to 32 candidates, every further one up to twice as many in all: a budget reads no more than what one of
-// twice its size would. Smaller steps would follow the budget closer, but every round looks at all items in sight again.
+// The first round reads for 32 candidates, every further one for twice as many: smaller steps would follow the budget closer, but every
+// round looks at all items in sight again. Each chooses half as many more than it reads for, so that what is read for a budget is at
+// most a third more or less than the budget's share.
 constexpr std::int64_t kFirstRound = 32;
 constexpr std::int64_t kRoundGrowth = 2;
+inline std::int64_t most_chosen(std::int64_t round) { return round + round / 2; }
 
 // Clears the sums however the screening ends.
 struct SumsInUse {
@@ -52,11 +55,15 @@ inline std::int64_t screen_sum(QueryScratch& scratch, const DirectionLists& list
     scratch.sums.note(lists.ids + at, lists.values + at, n, lists.n_lists * lists.depth - at, levels.tail(list), scale);
   };
   constexpr std::int32_t kLast = LevelTable::kLevels - 1;
+  const EligibleItems& eligible = scratch.eligible;
+  if (!eligible.all()) reads *= (n_items + eligible.count - 1) / eligible.count;
+  const std::int64_t most = eligible.most_entries() / 2;  // of each side
   std::int64_t entries_read = 0;
   std::int32_t level = -1, level_against = -1;
   for (std::int64_t round = kFirstRound;; round *= kRoundGrowth) {
-    const std::int32_t next = scratch.in_favour.lower(followed, levels, std::max(level, 0), kLast, reads * round);
-    const std::int32_t next_against = scratch.against.lower(followed, levels, level_against, next, reads * round);
+    const std::int64_t wanted = std::min(reads * round, most);
+    const std::int32_t next = scratch.in_favour.lower(followed, levels, std::max(level, 0), kLast, wanted);
+    const std::int32_t next_against = scratch.against.lower(followed, levels, level_against, next, wanted);
     const std::int64_t entries = static_cast<std::int64_t>(scratch.in_favour.above(followed, levels, next)) +
                                  scratch.against.above(followed, levels, next_against);
     scratch.sums.expect(entries - entries_read);
@@ -68,8 +75,9 @@ inline std::int64_t screen_sum(QueryScratch& scratch, const DirectionLists& list
     level = next;
     level_against = next_against;
     // Once all entries are read, a further round would choose by the same sums.
-    const bool everything = level == kLast && level_against == kLast;
-    const std::int64_t goal = everything ? budget : std::min(budget, round);
+    const bool everything = wanted == most || (level == kLast && level_against == kLast);
+    if (!eligible.all()) scratch.sums.keep_in_sight([&](std::int32_t j) { return eligible.has(j); });
+    const std::int64_t goal = everything ? budget : std::min(budget, most_chosen(round));
     scratch.sums.copy_sums(scratch.sum_keys);
     const auto count = static_cast<std::size_t>(goal) - scratch.candidates.size();
     scratch.best_by_sum.take(scratch.sums.in_sight, scratch.sum_keys, count, ordered, scratch.candidates);

@@ -70,6 +70,12 @@ class SumTable {
     for_each_new([](std::int32_t& sum, std::int32_t, std::int32_t product) { sum -= product; });
   }
 
+  // Forgets those in sight that may not be chosen.
+  template <class Allowed>
+  void keep_in_sight(Allowed allowed) {
+    in_sight.erase(std::remove_if(in_sight.begin(), in_sight.end(), [&](std::int32_t j) { return !allowed(j); }), in_sight.end());
+  }
+
   // The sums of the items in sight.
   void copy_sums(std::vector<std::int32_t>& keys) const {
     keys.resize(in_sight.size());

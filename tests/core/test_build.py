@@ -26,7 +26,7 @@ def looked_at(monkeypatch):
 
 
 def test_every_user_is_validated_once(tmp_path, looked_at):
-    build_bundle(tmp_path / "m", items=ITEMS, users=USERS, directions="graph", calibrated=False)
+    build_bundle(tmp_path / "m", items=ITEMS, users=USERS, directions="graph", calibrated=False, similar=False)
     looked_at.pop("queries")  # a search looks at what it is asked with
     assert looked_at == {"items": 300, "user vectors": 1000}
 
@@ -35,7 +35,7 @@ def test_the_second_moment_is_computed_once_for_all_kinds(tmp_path, monkeypatch)
     computed = []
     second_moment = directions.second_moment
     monkeypatch.setattr(directions, "second_moment", lambda x: computed.append(len(x)) or second_moment(x))
-    build_bundle(tmp_path / "m", items=ITEMS, users=USERS, directions="auto", calibrated=False)
+    build_bundle(tmp_path / "m", items=ITEMS, users=USERS, directions="auto", calibrated=False, similar=False)
     assert computed == [300, 900]
 
 

@@ -104,6 +104,8 @@ def put(at, value):
         ("graph_entries", lambda ids: np.repeat(ids, 2, axis=0)),
         ("graph_codes", lambda codes: codes[:-1]),
         ("graph_codes", lambda codes: np.ascontiguousarray(codes[:, :-1])),
+        ("graph_details", lambda details: details[:-1]),
+        ("graph_details", lambda details: np.ascontiguousarray(details[:, :-1])),
         ("longest_code", lambda _: None),
         ("longest_code", lambda _: "1"),
     ],
@@ -130,12 +132,24 @@ def test_rows_that_went_bad_give_no_result_and_no_crash():
     assert result.spent == 50
 
 
+@pytest.mark.parametrize("name", ["graph_codes", "graph_details"])
 @pytest.mark.parametrize("garbage", [0, 85, 255])
-def test_codes_that_went_bad_cost_recall_and_nothing_else(garbage):
-    arrays, info = damaged("graph_codes", lambda codes: np.full_like(codes, garbage))
+def test_codes_that_went_bad_cost_recall_and_nothing_else(name, garbage):
+    arrays, info = damaged(name, lambda codes: np.full_like(codes, garbage))
     result = GreedyIndex.from_arrays(arrays, info).search(QUERY, budget=50)
     assert result.spent == 50
     assert len(set(result.ids.tolist())) == 10
+
+
+def test_an_index_from_before_there_were_details_answers_the_same():
+    built = build()
+    arrays, info = built.to_arrays()
+    del arrays["graph_details"]
+    opened = GreedyIndex.from_arrays(arrays, info)
+    opened.verify()
+    for budget in (1, 20, 50):
+        before, now = (index.search(QUERY, budget=budget) for index in (built, opened))
+        assert (now.ids.tolist(), now.spent) == (before.ids.tolist(), before.spent)
 
 
 def test_an_index_that_walks_has_a_graph():

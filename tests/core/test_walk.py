@@ -5,10 +5,20 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from greedy_core import GreedyIndex, InvalidQueryError, reference
+from greedy_core import GreedyIndex, InvalidQueryError, reference, reference_walk
 from greedy_core._graph import code_stride
+from greedy_core._kernel import instruction_set, instruction_sets, use_instruction_set
 from greedy_core.embeddings import pad_rows
-from greedy_core.fit.graph import DEGREE, ItemGraph, compressed, connect, find_entries, near_items
+from greedy_core.fit.graph import (
+    DEGREES,
+    ItemGraph,
+    compressed,
+    connect,
+    find_entries,
+    likeness,
+    near_items,
+)
+from greedy_core.fit.reach import lead_everywhere
 from tests.assertions import assert_valid_receipt
 from tests.strategies import problems
 
@@ -24,14 +34,16 @@ def walks(draw, max_items=60):
     items, query, budget, exclude = draw(problems(max_items=max_items))
     n_items, seed = len(items), draw(st.integers(0, 2**32 - 1))
     rng = np.random.default_rng(seed)
-    degree = draw(st.integers(1, 6))
+    # Rows shorter and longer than what vector instructions take at once; an item may be twice in one.
+    degree = draw(st.integers(1, 6) | st.integers(7, 40))
     neighbours = rng.integers(0, n_items, (n_items, degree)).astype(np.int32)
     neighbours[np.arange(degree) >= rng.integers(0, degree + 1, (n_items, 1))] = -1
     entries = rng.integers(0, n_items, draw(st.integers(1, 5))).astype(np.int32)
-    codes, longest = compressed(items, 1)
-    graph = ItemGraph(neighbours, entries, codes, float(longest))
+    coded = compressed(items, 1)
+    graph = ItemGraph(neighbours, entries, *coded)
     arrays, info = GreedyIndex.build(items, max_budget=n_items).to_arrays()
-    arrays |= {"graph_neighbours": neighbours, "graph_entries": entries[None], "graph_codes": codes}
+    arrays |= {"graph_neighbours": neighbours, "graph_entries": entries[None]}
+    arrays |= {"graph_codes": coded.codes, "graph_details": coded.details}
     index = GreedyIndex.from_arrays(arrays, {**info, "variant": "walk", "longest_code": graph.longest})
     remembered = draw(st.none() | st.lists(st.integers(0, n_items - 1), max_size=8))
     known = None if remembered is None else np.array([*remembered, -1, 0], dtype=np.int32)
@@ -42,14 +54,24 @@ def remembered_ids(known):
     return [] if known is None else known[: known.tolist().index(-1)].tolist()
 
 
-@given(walks())
-def test_the_walk_is_the_reference(walk):
+@pytest.mark.parametrize("name", [name for name, supported in instruction_sets().items() if supported])
+@given(walk=walks(max_items=150))  # it goes on from eight at once where there are 128
+def test_the_walk_is_the_reference(name, walk):
+    before = instruction_set()
+    use_instruction_set(name)
+    try:
+        check_the_walk(walk)
+    finally:
+        use_instruction_set(before)
+
+
+def check_the_walk(walk):
     (items, query, budget, exclude), index, graph, known = walk
     eligible = len(items) - len(set(exclude))
     budget = min(budget, eligible)
     if budget == 0:
         return
-    expected, spent = reference.screen_walk(*graph, query, budget, set(exclude), remembered_ids(known))
+    expected, spent = reference_walk.screen_walk(*graph, query, budget, set(exclude), remembered_ids(known))
     assert index.screen(query, budget=budget, exclude=exclude, remembered=known).tolist() == expected
     assert spent <= budget
     if budget < eligible:
@@ -131,6 +153,19 @@ def test_a_newer_vector_is_ranked_by_itself():
     assert len(np.intersect1d(more.ids, exact.ids)) >= 9
 
 
+def test_all_places_are_remembered_where_a_small_budget_finds_the_best():
+    """A walk with a budget of 256 finds the ten best of these, and ranks fewer than the 64 that are remembered."""
+    rng = np.random.default_rng(4)
+    topics = rng.normal(size=(8, 16))
+    items = (rng.dirichlet([0.15] * 8, 2100) @ topics).astype(np.float32)
+    index = GreedyIndex.build(items, directions="graph")
+    assert len(index.search(items[0], top_k=64, budget=256).ids) < 64
+    remembered = index.remember(items[:50])
+    assert (remembered >= 0).all()
+    for query, ids in zip(items[:50], remembered, strict=True):
+        assert len(np.intersect1d(ids[:10], index.search(query, top_k=10, budget=2100).ids)) >= 9
+
+
 def test_remembered_items_are_the_best():
     for count in (1, 10, 64):
         remembered = WALKING.remember(USERS[:20], count)
@@ -162,22 +197,26 @@ def test_without_a_graph_nothing_walks():
 def test_codes_estimate_inner_products(n_dims):
     rng = np.random.default_rng(n_dims)
     items = rng.exponential(size=(500, n_dims)).astype(np.float32)
-    codes, longest = compressed(items, 2)
-    assert codes.shape == (500, code_stride(n_dims))
+    codes, details, longest = compressed(items, 2)
+    assert codes.shape == details.shape == (500, code_stride(n_dims))
     query = rng.normal(size=n_dims).astype(np.float32)
-    estimated, length = reference.estimates(codes, query)
+    estimated, length = reference_walk.estimates(codes, query)
+    closer, _ = reference_walk.estimates(codes, query, details=details)
     centred = items - items.mean(axis=0)
     exact = centred @ query * (length / np.linalg.norm(query))
     spread = np.linalg.norm(centred, axis=1) * length / np.sqrt(max(n_dims, 64))
     # Two bits a coordinate leave an error of about a third of a random product.
     assert np.sqrt(np.mean(((estimated - exact) / spread) ** 2)) < 0.5
+    # Two more leave less than half of it.
+    assert np.sqrt(np.mean(((closer - exact) / spread) ** 2)) < 0.25
     assert longest == pytest.approx(np.linalg.norm(centred, axis=1).max(), rel=0.35)
 
 
 @given(problems(max_dims=140))
 def test_the_rotation_keeps_inner_products(problem):
     items, query, _, _ = problem
-    products = reference.rotated(items).astype(np.float64) @ reference.rotated(query[None])[0].astype(np.float64)
+    rotated, (rotated_query,) = reference_walk.rotated(items), reference_walk.rotated(query[None])
+    products = rotated.astype(np.float64) @ rotated_query.astype(np.float64)
     exact = items.astype(np.float64) @ query.astype(np.float64)
     scale = np.linalg.norm(items.astype(np.float64), axis=1) * np.linalg.norm(query.astype(np.float64))
     assert (np.abs(products - exact) <= 1e-4 * scale + 1e-35).all()
@@ -185,7 +224,8 @@ def test_the_rotation_keeps_inner_products(problem):
 
 def test_neighbours_are_distinct_others():
     neighbours = WALKING.to_arrays()[0]["graph_neighbours"]
-    assert neighbours.shape == (2000, DEGREE)
+    assert neighbours.shape[0] == 2000
+    assert neighbours.shape[1] in DEGREES
     for item, ids in enumerate(neighbours):
         kept = ids[ids >= 0]
         assert len(kept) > 0
@@ -194,15 +234,45 @@ def test_neighbours_are_distinct_others():
         assert (ids[len(kept) :] == -1).all()
 
 
-def test_nearly_every_item_can_be_reached():
-    arrays = WALKING.to_arrays()[0]
-    reached = np.zeros(2000, dtype=bool)
-    ahead = arrays["graph_entries"][0]
+def reachable(neighbours, entries):
+    reached = np.zeros(len(neighbours), dtype=bool)
+    ahead = np.unique(entries)
     while len(ahead):
         reached[ahead] = True
-        ahead = np.unique(arrays["graph_neighbours"][ahead])
+        ahead = np.unique(neighbours[ahead])
         ahead = ahead[(ahead >= 0) & ~reached[ahead]]
-    assert reached.mean() > 0.995
+    return reached
+
+
+def test_every_item_can_be_reached():
+    arrays = WALKING.to_arrays()[0]
+    assert reachable(arrays["graph_neighbours"], arrays["graph_entries"]).all()
+
+
+@given(st.integers(1, 80), st.integers(1, 5), st.integers(0, 2**32 - 1))
+def test_edges_can_be_changed_so_that_every_item_is_reached(n_items, degree, seed):
+    """Also where most items are in islands, and where an item is its own neighbour."""
+    rng = np.random.default_rng(seed)
+    neighbours = (np.arange(n_items)[:, None] // 7 * 7 + rng.integers(0, 7, (n_items, degree))).astype(np.int32)
+    neighbours = np.minimum(neighbours, n_items - 1)
+    neighbours[np.arange(degree) >= rng.integers(0, degree + 1, (n_items, 1))] = -1
+    entries = rng.integers(0, n_items, 2).astype(np.int32)
+    before, reached = neighbours.copy(), reachable(neighbours, entries)
+    lead_everywhere(neighbours, entries, pad_rows(rng.normal(size=(n_items, 3)).astype(np.float32)))
+    assert reachable(neighbours, entries).all()
+    # No more is changed than an edge for each item that was out of reach, and rows still end where they are empty.
+    assert (neighbours != before).sum() <= (~reached).sum()
+    assert (np.diff((neighbours < 0).astype(int), axis=1) >= 0).all()
+
+
+def test_items_of_different_length_lie_apart():
+    items = np.concatenate([ITEMS[:500], ITEMS[:500] / 4])
+    space = likeness(items, USERS)
+    lengths = np.linalg.norm(space, axis=1)
+    np.testing.assert_allclose(lengths, lengths[0], rtol=1e-5)
+    # All but the last of 41 coordinates are a linear map of the items.
+    np.testing.assert_allclose(space[500:, :40], space[:500, :40] / 4, rtol=1e-4, atol=1e-5)
+    assert (space[500:, 40] > space[:500, 40]).all()
 
 
 def test_near_items_of_separate_clusters_are_their_own():
@@ -218,7 +288,7 @@ def test_near_items_of_separate_clusters_are_their_own():
 def test_equal_items_make_a_graph_too():
     items = np.ones((9000, 4), dtype=np.float32)
     near = near_items(items, 2)
-    neighbours = connect(pad_rows(items), [near], 2)
+    neighbours = connect(pad_rows(items), [near], 2, 16)
     assert (neighbours >= 0).any(axis=1).all()
 
 

@@ -1,7 +1,6 @@
 """The model bundle: what goes in comes out, in every process, and nothing damaged is served."""
 
 import contextlib
-import hashlib
 import multiprocessing
 import os
 import shutil
@@ -14,9 +13,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from greedy_core import Bundle, GreedyIndex, write_bundle
-from greedy_core._kernel import hash_ids
 from greedy_core.bundle import manifest, storage
-from greedy_core.bundle.ids import IdTable, PositionIds, pack_ids
 from greedy_core.errors import (
     CorruptModelError,
     InvalidEmbeddingsError,
@@ -173,6 +170,21 @@ class TestRemembered:
             found = remembering.index.search(vector, top_k=10, budget=10, remembered=remembered)
             assert (found.ids.tolist(), found.spent) == (exact.ids[:10].tolist(), 10)
             assert not remembered.flags.writeable
+
+    def test_what_a_user_has_seen_takes_no_place(self, tmp_path):
+        rng = np.random.default_rng(5)
+        items, users = rng.normal(size=(70, 6)), rng.normal(size=(3, 6)).astype(np.float32)
+        index = GreedyIndex.build(items, max_budget=30)
+        best = np.argsort(-(users @ items.astype(np.float32).T), axis=1)
+        # The first has seen its 20 best, the second nothing, the third all but two.
+        seen = (np.array([0, 20, 20, 88]), np.concatenate([best[0, :20], best[2, :68]]))
+        made = write_bundle(tmp_path / "seen", index=index, user_vectors=users, seen=seen)
+        assert made.user_remembered(0).tolist() == [*best[0, 20:].tolist(), *[-1] * 14]
+        assert made.user_remembered(1).tolist() == best[1, :64].tolist()
+        assert made.user_remembered(2).tolist() == [*best[2, 68:].tolist(), *[-1] * 62]
+        made.verify()
+        found = index.search(users[0], 10, 10, made.seen_items(0), None, made.user_remembered(0))
+        assert (found.ids.tolist(), found.spent) == (best[0, 20:30].tolist(), 10)
 
     def test_without_vectors_nobody_remembers(self, tmp_path):
         index = GreedyIndex.build(np.eye(3))
@@ -391,6 +403,7 @@ class TestDamage:
         ("changes", "words"),
         [
             ({"index__graph_codes": put(0, 77)}, "compressed rows"),
+            ({"index__graph_details": put(0, 77)}, "compressed rows"),
             ({"index__graph_neighbours": put(0, 89)}, "is not the one that was built"),
             ({"index__graph_entries": put(0, 89)}, "is not the one that was built"),
         ],
@@ -453,91 +466,6 @@ class TestDamage:
         (copy / file).unlink()
         with pytest.raises(CorruptModelError, match=f"{file} is missing"):
             Bundle.open(copy)
-
-
-class TestIds:
-    @given(st.lists(st.text(st.characters(codec="utf-8"), min_size=1, max_size=20), min_size=1, unique=True))
-    @settings(max_examples=60, deadline=None)
-    def test_any_texts_are_found_again(self, texts):
-        table = IdTable("ids", pack_ids("ids", texts))
-        assert [table.position(text) for text in texts] == list(range(len(texts)))
-        assert table.many(range(len(texts))) == texts
-        assert table.position("".join(texts) + "?") is None
-
-    def test_many_ids(self):
-        numbers = np.random.default_rng(1).permutation(50_000) * 977
-        table = IdTable("ids", pack_ids("ids", numbers))
-        assert len(table) == 50_000
-        for row in range(0, 50_000, 97):
-            assert table.position(str(numbers[row])) == row
-        assert table.position("1") is None
-
-    def test_one_id(self):
-        assert IdTable("ids", pack_ids("ids", ["only"])).position("only") == 0
-
-    def test_numpy_texts(self):
-        table = IdTable("ids", pack_ids("ids", np.array(["a", "bc"])))
-        assert table.many([0, 1]) == ["a", "bc"]
-
-    def test_ids_in_one_bucket_are_told_apart(self):
-        texts = [f"id {number}" for number in range(300)]
-        arrays = pack_ids("ids", texts)
-        middle = int((hash_ids([text.encode() for text in texts]) < 2**63).sum())
-        arrays["ids.buckets"] = np.array([0, middle, 300], dtype=np.int32)
-        table = IdTable("ids", arrays)
-        assert table.positions(texts).tolist() == list(range(300))
-        assert table.position("id 300") is None
-        table.verify()
-
-    def test_ids_with_equal_hashes_are_no_duplicates(self, monkeypatch):
-        monkeypatch.setattr("greedy_core.bundle.ids.hash_ids", lambda encoded: np.ones(len(encoded), dtype=np.uint64))
-        assert pack_ids("ids", ["a", "b", "c"])["ids.positions"].tolist() == [0, 1, 2]
-        with pytest.raises(InvalidEmbeddingsError, match="'a' twice, in rows 0 and 2"):
-            pack_ids("ids", ["a", "b", "a"])
-
-    @given(st.lists(st.binary(max_size=300), max_size=9))
-    def test_the_hash_is_blake2b(self, texts):
-        digests = [int.from_bytes(hashlib.blake2b(text, digest_size=8).digest(), "little") for text in texts]
-        assert hash_ids(texts).tolist() == digests
-
-    @given(st.lists(st.sampled_from(["a", "b", "é" * 200, "x", "\ud800", ""]), max_size=40))
-    def test_many_at_once_are_each_alone(self, wanted):
-        table = IdTable("ids", pack_ids("ids", ["a", "b", "c", "é" * 200]))
-        alone = [table.position(text) for text in wanted]
-        assert table.positions(wanted).tolist() == [-1 if found is None else found for found in alone]
-        assert table.positions(iter(wanted)).dtype == np.int32
-
-    @pytest.mark.parametrize("wanted", [["a", 1], [None], [b"a"]])
-    def test_what_is_no_text_is_no_id(self, wanted):
-        with pytest.raises(InvalidQueryError, match="an id is text"):
-            IdTable("ids", pack_ids("ids", ["a"])).positions(wanted)
-
-    def test_positions_as_ids(self):
-        ids = PositionIds(11)
-        assert ids.position("10") == 10
-        assert ids.many([0, 10]) == ["0", "10"]
-        wanted = [
-            "10",
-            "11",
-            "010",
-            "x",
-            "0",
-            "",
-            "00",
-            "-1",
-            "+1",
-            " 1",
-            "1 ",
-            "\u0661",
-            "9" * 10,
-            "9" * 20,
-            "\ud800",
-            "1\0",
-        ]
-        assert ids.positions(wanted).tolist() == [10, -1, -1, -1, 0, *([-1] * 11)]
-        assert [ids.position(text) for text in wanted] == [10, None, None, None, 0, *([None] * 11)]
-        with pytest.raises(InvalidQueryError, match="an id is text"):
-            ids.positions(["1", 2])
 
 
 def _answers(path, results):

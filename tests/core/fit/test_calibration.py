@@ -6,9 +6,10 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from greedy_core import CalibrationError, GreedyIndex
+from greedy_core import CalibrationError, CorruptModelError, GreedyIndex
 from greedy_core.fit.calibration import Calibration, CalibrationPoint, calibrate
 from greedy_core.fit.choice import choose, compare, costs_of_recalls
+from greedy_core.fit.selectivity import SelectivityCurve
 from greedy_core.fit.trial import Sample, hold_out, screenings, try_out
 from greedy_core.screening import Screening
 
@@ -65,6 +66,18 @@ def test_between_two_points_the_budget_rises_with_the_recall():
 def test_a_flat_curve_needs_no_more_than_its_first_budget():
     flat = curve(budget=[16, 64], recall_at_10=[1.0, 1.0], seconds=[1e-5, 2e-5])
     assert flat.budget_for_recall(1.0) == 16
+
+
+def test_the_budget_towards_a_recall_is_the_largest_measured_where_none_reaches_it():
+    assert [CURVE.budget_towards(recall) for recall in (0.5, 0.94, 0.98, 0.99, 1.0)] == [16, 128, 256, 256, 256]
+    # Nobody measured filters on this curve: that of all items stands in.
+    assert CURVE.budget_towards(0.9, 0.01) == 64
+    few = SelectivityCurve(0.01, (16, 64), (0.9, 0.95), (0.01, 0.01))
+    filtered = replace(CURVE, filtered=(few,))
+    assert filtered.budget_towards(0.9, 0.01) == 16
+    # Of the two shares around, the one that needs more counts; past the end of a curve, its end.
+    assert filtered.budget_towards(0.9, 0.5) == 64
+    assert filtered.budget_towards(0.99, 0.01) == 64
 
 
 @pytest.mark.parametrize(
@@ -169,8 +182,15 @@ def test_auto_keeps_what_costs_least(model):
     auto = GreedyIndex.build(items, queries=users, directions="auto", max_budget=500)
     sample = Sample.of(auto, hold_out(users).sample)
     axes = GreedyIndex.build(items, queries=users, directions="axes", max_budget=500)
-    assert auto.compared[0].startswith(f"{auto.screening} on {auto.directions}: ")
-    assert any(line.startswith("walk on graph: ") for line in auto.compared)
+    first = auto.compared[0]
+    assert (first.screening, first.directions) == (str(auto.screening), auto.directions)
+    assert ("walk", "graph") in {(way.screening, way.directions) for way in auto.compared}
+    assert [recall for recall, _ in first.budgets] == [0.80, 0.90, 0.95, 0.99]
+    arrays, info = auto.to_arrays()
+    assert GreedyIndex.from_arrays(arrays, json.loads(json.dumps(info))).compared == auto.compared
+    for damaged in (1, [1], [{"screening": "walk"}], [dict(first._asdict(), budgets=[[0.8]])], None):
+        with pytest.raises(CorruptModelError, match="build it again"):
+            GreedyIndex.from_arrays(arrays, info | {"compared": damaged})
     for auto_cost, cost in zip(costs_of_recalls(auto, sample), costs_of_recalls(axes, sample), strict=True):
         assert auto_cost < cost
 

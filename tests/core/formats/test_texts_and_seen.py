@@ -1,5 +1,6 @@
 """Reading ids, titles and what was seen from files."""
 
+import gzip
 import json
 
 import numpy as np
@@ -27,6 +28,20 @@ class TestTexts:
         (tmp_path / f"ids.{suffix}").write_text(content, encoding="utf-8-sig")
         assert load_texts(tmp_path / f"ids.{suffix}") == TEXTS
 
+    def test_packed_with_windows_lines(self, tmp_path):
+        (tmp_path / "ids.txt.gz").write_bytes(gzip.compress("\r\n".join(TEXTS).encode()))
+        assert load_texts(tmp_path / "ids.txt.gz") == TEXTS
+        (tmp_path / "ids.json.gz").write_bytes(gzip.compress(json.dumps(TEXTS).encode())[:-9])
+        with pytest.raises(StorageError, match="cannot be read"):
+            load_texts(tmp_path / "ids.json.gz")
+
+    def test_a_column_of_csv(self, tmp_path):
+        (tmp_path / "items.csv").write_text('sku;title\n007;"one; two"\n8;\n')
+        assert load_texts(f"{tmp_path}/items.csv:sku") == ["007", "8"]
+        assert load_texts(f"{tmp_path}/items.csv:title") == ["one; two", ""]
+        with pytest.raises(InvalidEmbeddingsError, match="it has: sku, title"):
+            load_texts(tmp_path / "items.csv")
+
     def test_json(self, tmp_path):
         (tmp_path / "titles.json").write_text(json.dumps(["a", 7, None]))
         assert load_texts(tmp_path / "titles.json") == ["a", "7", None]
@@ -52,7 +67,7 @@ class TestTexts:
             ("ids.json", b"[1.5]", "expected a list of texts"),
             ("ids.json", b"[", "cannot be read"),
             ("ids.npy", b"", "cannot be read"),
-            ("ids.csv", b"a", "is no format for ids or titles"),
+            ("ids.doc", b"a", "is no format for ids or titles"),
         ],
     )
     def test_what_is_no_list_of_texts(self, tmp_path, name, content, words):

@@ -1,0 +1,64 @@
+"""The sizes in the runbook are those of bundles on disk."""
+
+import re
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from greedy_core import PRECISIONS, Bundle, FoldIn, build_bundle, read_manifest
+
+RUNBOOK = Path(__file__).resolve().parents[3] / "deploy" / "README.md"
+N_ITEMS, N_USERS, N_DIMS, MAX_BUDGET = 2500, 1500, 40, 128
+
+
+def formula():
+    """Return what the runbook says a model takes, part by part, as expressions."""
+    text = RUNBOOK.read_text()
+    names = "items|lists|graph|users|ids|titles|seen|popular|fold-in|similar"
+    return dict(re.findall(rf"^    ({names}) +([^,\n]+)", text, re.MULTILINE))
+
+
+@pytest.fixture(scope="module")
+def vectors():
+    rng = np.random.default_rng(3)
+    return [rng.normal(size=(n, N_DIMS)).astype(np.float32) for n in (N_ITEMS, N_USERS)]
+
+
+@pytest.mark.parametrize("precision", PRECISIONS)
+def test_within_a_twentieth(tmp_path, vectors, precision):
+    items, users = vectors
+    path = tmp_path / "model"
+    item_ids, user_ids = [f"sku-{n:09d}" for n in range(N_ITEMS)], [f"somebody@{n}.example" for n in range(N_USERS)]
+    titles = [f"The title of number {n}, with a ü" for n in range(N_ITEMS)]
+    starts = np.arange(N_USERS + 1) * 30
+    seen = np.random.default_rng(4).integers(0, N_ITEMS, starts[-1])
+    build_bundle(
+        path, items=items, users=users, item_ids=item_ids, user_ids=user_ids, titles=titles, seen=(starts, seen),
+        fold_in=FoldIn(1.0, 10.0), directions="graph", max_budget=MAX_BUDGET, calibrated=False, precision=precision,
+    )  # fmt: skip
+    files = read_manifest(path).files
+    names = {
+        "n_items": N_ITEMS,
+        "n_users": N_USERS,
+        "n_dims": N_DIMS,
+        "max_budget": MAX_BUDGET,
+        "b": 4 if precision == "float32" else 2,
+        "padded": 48,
+        "turned": 64,
+        "degree": files["index.graph_neighbours"].shape[1],
+        "id_bytes": sum(map(len, item_ids + user_ids)),
+        "title_bytes": sum(len(title.encode()) for title in titles),
+        "n_seen": files["seen.items"].shape[0],
+    }
+    parts = formula()
+    assert len(parts) == 10
+    sizes = {}
+    for part, expression in parts.items():
+        sizes[part] = eval(expression, {"__builtins__": {}}, names | sizes)
+    assert sum(sizes.values()) == pytest.approx(read_manifest(path).bytes, rel=0.05)
+    for part, starts_with in [("ids", ("items.ids", "users.ids")), ("titles", "items.titles"), ("seen", "seen")]:
+        of_part = sum(file.bytes for name, file in files.items() if name.startswith(starts_with))
+        assert sizes[part] == pytest.approx(of_part, rel=0.05), part
+    assert sizes["items"] == pytest.approx(files["index.rows"].bytes, rel=0.01)
+    assert Bundle.open(path).index.precision == precision
