@@ -2,30 +2,39 @@
 
 Twenty topics with 160 items each, all with readable titles, and the users 1 to 1000, each of whom loves two topics
 (`tastes`; user 42 loves jazz and cooking). Vectors are made of the topics and some noise, users have seen a few items
-of their topics. The same model comes out every time.
+of their topics, and whoever met some items can be folded in. Items have a category, an author, a price, a stock, tags
+and a date to filter by. The same model comes out every time.
 """
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 import numpy as np
 
-from greedy_core import build_bundle
+from greedy_core import Attributes, FoldIn, build_bundle
 
 if TYPE_CHECKING:
-    from pathlib import Path
-
     import numpy.typing as npt
 
     from greedy_core import Bundle
 
 VERSION = "demo"
+# What `scenario=home` and others mean in the demo.
+SCENARIOS = Path(__file__).with_name("demo_scenarios.toml")
 N_USERS = 1000
 ITEMS_PER_TOPIC = 160
 
 _N_DIMS = 32
 _SEED = 42
+# So certain that two or three meetings say as much as a user's own vector.
+_FOLD_IN = FoldIn(regularization=1.0, alpha=200.0)
+_AUTHORS = (
+    "Ada Brook", "Ben Okafor", "Clara Lindqvist", "Dmitri Sand", "Elif Demir", "Farid Nassar", "Greta Holm",
+    "Hiro Tanabe", "Ines Duarte", "Jonas Weber", "Kofi Mensah", "Lena Fischer",
+)  # fmt: skip
+_NEWEST = np.datetime64("2026-11-01")
 
 _ADJECTIVES = (
     "Quiet", "Golden", "Late-Night", "Everyday", "Forgotten", "Northern", "Little", "Grand", "Secret", "Sunday",
@@ -117,6 +126,8 @@ _NOUNS = {
 
 TOPICS = tuple(_NOUNS)
 
+_TAGS = ("new edition", "gift", "signed", "for children", "bestseller")
+
 
 def tastes(user: int) -> tuple[str, str]:
     """Return the two topics that a user, from 1 to 1000, loves; the first one more."""
@@ -142,12 +153,37 @@ def make(path: str | Path) -> Bundle:
         user_ids=range(1, N_USERS + 1),
         titles=[title for topic in TOPICS for title in _titles(topic)],
         seen=_seen(rng, items),
+        fold_in=_FOLD_IN,
+        attributes=_attributes(len(items)),
         metadata={
             "about": "A made-up catalogue. Users 1 to 1000 love two topics each; ids of items begin with their topic.",
             "topics": list(TOPICS),
             "tastes": {str(user): list(tastes(user)) for user in (1, 2, 3, 4, 5, 42, 100, 1000)},
         },
         version=VERSION,
+    )
+
+
+def _attributes(n_items: int) -> Attributes:
+    """Return what a shop knows of its items: category, author, price, stock, tags and a date, some of them missing."""
+    rng = np.random.default_rng(_SEED + 1)
+    prices = np.round(rng.gamma(3.0, 6.0, n_items) + 1, 2)
+    prices[rng.random(n_items) < 0.02] = np.nan
+    tags = np.array(_TAGS)
+    days = rng.integers(0, 3650, n_items)
+    # Each topic has four authors of its own choice, so that one meets the same names again.
+    authors = rng.integers(0, len(_AUTHORS), (len(TOPICS), 4))
+    chosen = rng.integers(0, 4, n_items)
+    return Attributes.from_columns(
+        {
+            "category": np.repeat(TOPICS, ITEMS_PER_TOPIC),
+            "author": np.array(_AUTHORS)[authors[np.arange(n_items) // ITEMS_PER_TOPIC, chosen]],
+            "price": prices,
+            "in_stock": rng.random(n_items) < 0.8,
+            "tags": [tags[rng.random(len(tags)) < 0.25].tolist() for _ in range(n_items)],
+            "published": _NEWEST - days.astype("timedelta64[D]"),
+        },
+        n_items,
     )
 
 

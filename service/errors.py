@@ -8,8 +8,14 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 import orjson
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from greedy_core import InvalidRulesError
 
 
 class ApiError(Exception):
@@ -47,9 +53,14 @@ CODES = (
     "invalid_parameter",
     "missing_key",
     "unknown_key",
+    "key_role",
+    "key_origin",
     "admin_only",
     "unknown_user",
     "unknown_item",
+    "unknown_model",
+    "unknown_scenario",
+    "unknown_attribute",
     "not_found",
     "method_not_allowed",
     "no_calibration",
@@ -58,6 +69,7 @@ CODES = (
     "body_too_large",
     "headers_too_large",
     "key_limit",
+    "no_cosine",
     "not_ready",
     "overload",
     "slow_request",
@@ -69,6 +81,30 @@ CODES = (
 def invalid(parameter: str, problem: str, takes: str) -> ApiError:
     """422: names the parameter, what is wrong with it and what it takes."""
     return ApiError(422, "invalid_parameter", f"{parameter} {problem}.", f"{parameter} takes {takes}.")
+
+
+def invalid_filter(error: Exception, place: str = "") -> ApiError:
+    """422: says where the filter is wrong; `place` is that of the question in a batch."""
+    return ApiError(
+        422,
+        "invalid_parameter",
+        f"{place}{str(error).removeprefix('the ')}",
+        'filter takes conditions on attributes, such as category in ["jazz", "cooking"] and price < 20 and in_stock; '
+        "GET /model lists the attributes.",
+    )
+
+
+def invalid_rule(error: InvalidRulesError, place: str = "") -> ApiError:
+    """422: names the rule; `place` is that of the question in a batch."""
+    return invalid(f"{place}{error.rule}", error.problem, error.takes)
+
+
+def unknown_scenario(name: str, known: Sequence[str], place: str = "") -> ApiError:
+    """404: no scenario of this name is configured."""
+    there = f"one of: {', '.join(known[:30])}" if known else "nothing here: BUDGETREC_SCENARIOS names no file"
+    return ApiError(
+        404, "unknown_scenario", f"{place}scenario: there is no scenario {_short(name)} here.", f"It takes {there}."
+    )
 
 
 def not_ready(state: str) -> ApiError:
@@ -88,7 +124,7 @@ def swap_refused(version: str | None, reason: str) -> ApiError:
         409,
         "swap_refused",
         f"The model{f' {version}' if version else ''} was refused: {reason}",
-        "The running model serves on. Repair the bundle; a model refused for its recall can be forced with "
+        "The running model serves on. Repair the bundle; a model refused for its recall or NDCG can be forced with "
         '{"force": true}.',
     )
 
@@ -103,20 +139,64 @@ def nothing_to_roll_back() -> ApiError:
     )
 
 
-def unknown_user(user_id: str) -> ApiError:
-    """404, for operators who prefer it to the popular items."""
+def unknown_user(user_id: str, *, has_no_vector: bool = False) -> ApiError:
+    """404, for operators who prefer it to the popular items, and callers who ask for it."""
+    known = f"has no vector for the user {_short(user_id)}" if has_no_vector else f"knows no user {_short(user_id)}"
     return ApiError(
         404,
         "unknown_user",
-        f"The model knows no user {_short(user_id)}.",
-        "Check the id, send the user's vector with POST /recommend, or run with BUDGETREC_UNKNOWN_USER=popular.",
+        f"The model {known}.",
+        "Check the id, send the user's vector with POST /recommend, or have the popular items instead: with "
+        "fallback=popular, or for all with BUDGETREC_UNKNOWN_USER=popular.",
     )
 
 
 def unknown_item(item_id: str) -> ApiError:
     """404: an item that the model does not hold."""
+    hint = "Check the id against the catalogue."
+    if "," in item_id:
+        hint = "item_id takes one id; several go into items, separated by commas."
+    return ApiError(404, "unknown_item", f"The model knows no item {_short(item_id)}.", hint)
+
+
+def unknown_items(count: int) -> ApiError:
+    """404: nothing is known of any of the items that a vector was to be made of."""
     return ApiError(
-        404, "unknown_item", f"The model knows no item {_short(item_id)}.", "Check the id against the catalogue."
+        404,
+        "unknown_item",
+        f"The model knows none of the {count} items." if count > 1 else "The model does not know the item in items.",
+        "Check the ids against the catalogue; some unknown ones among known ones do not matter.",
+    )
+
+
+def unknown_attribute(sentence: str) -> ApiError:
+    """404: items have no attribute of this name; the sentence names those that there are."""
+    return ApiError(404, "unknown_attribute", sentence[0].upper() + sentence[1:], "GET /model lists the attributes.")
+
+
+def unknown_model(name: str, known: Sequence[str], place: str = "") -> ApiError:
+    """404: no model of this name is configured; `place` is that of the question in a batch."""
+    hint = f"model takes one of: {', '.join(known)}; without it, {known[0]} answers, or an experiment decides."
+    return ApiError(404, "unknown_model", f"{place}model: there is no model {_short(name)} here.", hint)
+
+
+def model_needed(known: Sequence[str]) -> ApiError:
+    """422: one of several models is to be changed, and which is not said."""
+    return ApiError(
+        422,
+        "invalid_parameter",
+        f"model is missing: there are {len(known)} models, and only one is changed at a time.",
+        f'Send {{"model": "..."}} with one of {", ".join(known)}.',
+    )
+
+
+def no_cosine() -> ApiError:
+    """409: the model was built without its index of similar items."""
+    return ApiError(
+        409,
+        "no_cosine",
+        "The loaded model has no index of similar items, so it cannot compare them by cosine.",
+        "Ask with by=inner_product, or build the model again without --no-similar.",
     )
 
 

@@ -1,4 +1,4 @@
-"""Memory that the supervisor makes and all workers share: their metrics, their agreement on a model, key usage.
+"""Memory that the supervisor makes and all workers share: metrics, agreement on a model, key usage, scenarios.
 
 It is anonymous (`memfd`) and disappears with the last process, so that a killed service leaves nothing behind and a
 full disk does no harm. With the setting `run_dir` the same bytes are files in that folder, for those who want to look
@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from service.http.key_limits import usage_bytes
 from service.http.keys import Keyring
 from service.models.agreement import AGREEMENT_BYTES
+from service.models.scenarios import SCENARIOS_BYTES, publish
 from service.telemetry.metrics import shared_bytes
 
 if TYPE_CHECKING:
@@ -25,22 +26,32 @@ class SharedMemory(NamedTuple):
     """Descriptors that are inherited across a fork."""
 
     metrics: int
-    agreement: int
     key_usage: int
+    agreements: tuple[int, ...]  # one for each model
+    scenarios: int
 
     @classmethod
     def make(cls, settings: Settings, *, fresh: bool = True) -> SharedMemory:
         """Make the memory of a service. `fresh` forgets what an earlier run left in `run_dir`."""
-        sizes = {
-            "metrics": shared_bytes(settings.workers),
-            "agreement": AGREEMENT_BYTES,
-            "key_usage": usage_bytes(settings.workers, len(Keyring.from_settings(settings).keys)),
-        }
-        return cls(**{name: _make(name, size, settings.run_dir, fresh=fresh) for name, size in sizes.items()})
+        names = tuple(settings.folders)
+        usage = usage_bytes(settings.workers, len(Keyring.from_settings(settings).keys))
+
+        def make(name: str, size: int) -> int:
+            return _make(name, size, settings.run_dir, fresh=fresh)
+
+        memory = cls(
+            make("metrics", shared_bytes(settings.workers, names, tuple(settings.first_scenarios))),
+            make("key_usage", usage),
+            tuple(make(f"agreement-{name}", AGREEMENT_BYTES) for name in names),
+            make("scenarios", SCENARIOS_BYTES),
+        )
+        if fresh:
+            publish(memory.scenarios, settings.first_scenarios)
+        return memory
 
     def close(self) -> None:
         """Close the descriptors; what is mapped stays mapped."""
-        for descriptor in self:
+        for descriptor in (self.metrics, self.key_usage, *self.agreements, self.scenarios):
             os.close(descriptor)
 
 

@@ -27,6 +27,10 @@ BATCH_SHED_FRACTION = 0.25
 # Below this not even a batch caller's budget shrinks, and the arithmetic is skipped.
 CALM = 1 / BATCH_PRESSURE
 
+# What one turn says about the pace counts this much; slower than so many times the expected time is a hiccup.
+PACE_SHARE = 0.1
+SLOWEST = 8.0
+
 # Waiting that nobody counted is believed when it was noted this many times in a row.
 FEW = 8
 
@@ -38,7 +42,7 @@ class Load:
     """
 
     __slots__ = (
-        "_at", "_calm", "_floors", "_half_life", "_pressure", "_shed", "_target", "_threads", "_unseen",
+        "_at", "_calm", "_floors", "_half_life", "_pace", "_pressure", "_shed", "_target", "_threads", "_unseen",
         "_waits", "products", "requests", "seconds",
     )  # fmt: skip
 
@@ -49,6 +53,7 @@ class Load:
         self._threads = threads
         self._waits: deque[float] = deque([0.0], maxlen=FEW)
         self._unseen = 0.0
+        self._pace = 1.0
         self._target = settings.overload_wait_ms / 1000
         shed = settings.shed_wait_ms / 1000
         self._shed = (shed, shed * BATCH_SHED_FRACTION)
@@ -74,7 +79,7 @@ class Load:
     def wait(self) -> float:
         """Seconds that work admitted now is expected to wait; what the threads are at does not wait any more."""
         if not self._threads:
-            return self.seconds + self._unseen
+            return self.seconds * self._pace + self._unseen
         waiting = self.requests - self._threads
         return self.seconds * waiting / self.requests / self._threads if waiting > 0 else 0.0
 
@@ -85,6 +90,13 @@ class Load:
         """
         self._waits.append(waited)
         self._unseen = min(self._waits)
+
+    def note_turn(self, expected: float, took: float) -> None:
+        """Note how long something waited for its turn that was expected to wait so many seconds of work.
+
+        The rest is what the others cost beside their searches: reading, refusing and writing.
+        """
+        self._pace += PACE_SHARE * (min(max(took / expected, 1.0), SLOWEST) - self._pace)
 
     def pressure(self, now: float) -> float:
         """Return the expected wait over the allowed one: up at once, down with the half-life."""

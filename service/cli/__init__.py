@@ -1,19 +1,20 @@
 """`budgetrec`: build, look at, promote, serve and ask models from the shell.
 
-One module per family of commands. An error is one line on stderr that says what to do: exit status 2 for a command
+One module per family of commands. An error is one line on stderr that says what to do (a filter is
+shown below it, with a mark at the place where it is wrong): exit status 2 for a command
 that makes no sense, 1 for one that failed.
 """
 
 import os
 import signal
 import sys
-from importlib.metadata import version
 
 import typer
 
-from greedy_core import GreedyCoreError
-from service.cli import build, bundles, queries, server, versions
-from service.cli.console import complain
+from greedy_core import GreedyCoreError, InvalidFilterError
+from service.cli import bench, build, bundles, cluster, queries, recommend, server, shards, train, versions
+from service.cli.console import complain, point_at
+from service.version import VERSION
 
 # Typer brings its own copy of click or uses the one installed, depending on its release; this is right for both.
 UsageError: type[Exception] = typer.BadParameter.__mro__[1]
@@ -26,7 +27,7 @@ app = typer.Typer(
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"]},
 )
-for family in (build, bundles, versions, server, queries):
+for family in (train, build, shards, bundles, versions, server, queries, bench, recommend, cluster):
     family.add_to(app)
 
 
@@ -37,7 +38,7 @@ def _root(
     show_version: bool = typer.Option(False, "--version", help="Print the version of budgetrec and exit."),
 ) -> None:
     if show_version:
-        typer.echo(f"budgetrec {version('budgetrec')}")
+        typer.echo(f"budgetrec {VERSION}")
     elif context.invoked_subcommand is None:
         typer.echo(context.get_help())
 
@@ -60,7 +61,10 @@ def run(arguments: list[str] | None = None) -> int:
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return 128 + signal.SIGPIPE
     except GreedyCoreError as error:
-        return complain(str(error), status=1)
+        status = complain(str(error), status=1)
+        if isinstance(error, InvalidFilterError):
+            point_at(error.text, error.place)
+        return status
     except OSError as error:
         return complain(error.strerror or str(error), status=1)
     return status if isinstance(status, int) else 0

@@ -8,9 +8,11 @@ from typing import Annotated, Any
 import typer
 
 from greedy_core import Bundle, StorageError, VersionsFolder, is_bundle, read_manifest
-from service.cli.build import directions_of, show_calibration
+from service.cli.build import directions_of, show_attributes
+from service.cli.calibration import show_calibration, show_choice
 from service.cli.console import bytes_bar, facts, say, size, table
 from service.cli.places import Place, bundle_path
+from service.cli.quality import show_quality
 from service.settings import DEFAULT_MODELS
 
 
@@ -47,6 +49,7 @@ def inspect(
             "dims",
             "directions",
             "screening",
+            "shards",
             "built",
             "size",
             "trouble",
@@ -60,10 +63,12 @@ def verify(place: Place = DEFAULT_MODELS) -> None:
     """Read every file of a bundle and compare checksums."""
     path = bundle_path(place)
     began = perf_counter()
+    opened = Bundle.open(path)
     with bytes_bar("verifying") as progress:
-        Bundle.open(path).verify(progress)
-    manifest = read_manifest(path)
-    say(f"{path} is sound: {len(manifest.files)} files, {size(manifest.bytes)}, {perf_counter() - began:.2f} s.")
+        opened.verify(progress)
+    n_files = sum(len(read_manifest(part.path).files) for part in (opened, *opened.shards))
+    parts = f" in {len(opened.shards)} shards" if opened.shards else ""
+    say(f"{path} is sound: {n_files} files{parts}, {size(opened.bytes)}, {perf_counter() - began:.2f} s.")
 
 
 def _describe(path: Path) -> dict[str, Any]:
@@ -75,13 +80,29 @@ def _describe(path: Path) -> dict[str, Any]:
         "n_items": opened.n_items,
         "n_users": opened.n_users,
         "n_dims": opened.n_dims,
+        "precision": opened.index.precision,
         "directions": opened.index.directions,
         "screening": str(opened.index.screening),
+        "compared": [way._asdict() for way in opened.index.compared],
         "max_budget": opened.index.max_budget,
         "has_seen": opened.has_seen,
         "has_titles": opened.has_titles,
-        "bytes": manifest.bytes,
+        "makes_vectors_by": "mean" if opened.fold_in is None else "fold_in",
+        "similar_by": "inner_product" if opened.similar is None else "cosine",
+        "attributes": opened.attributes.describe(),
+        "bytes": opened.bytes,
+        "shards": [
+            {
+                "name": shard.path.name,
+                "n_items": shard.n_items,
+                "bytes": shard.bytes,
+                "mean_length": round(float(shard.index.lengths().mean()), 6),
+                "longest": round(float(shard.index.lengths().max()), 6),
+            }
+            for shard in opened.shards
+        ],
         "calibration": opened.calibration,
+        "quality": None if opened.quality is None else opened.quality.to_dict(),
         "metadata": opened.metadata,
         "files": {name: {**file._asdict(), "shape": list(file.shape)} for name, file in manifest.files.items()},
     }
@@ -93,21 +114,92 @@ def _show(opened: Bundle, described: dict[str, Any]) -> None:
             ("bundle", described["path"]),
             ("version", described["version"]),
             ("built at", described["built_at"]),
-            ("items", f"{described['n_items']} x {described['n_dims']}"),
+            ("items", f"{described['n_items']} x {described['n_dims']}, {described['precision']}"),
             ("users", described["n_users"]),
             ("directions", directions_of(opened)),
             ("seen items", "yes" if described["has_seen"] else "no"),
             ("titles", "yes" if described["has_titles"] else "no"),
+            ("new users", _NEW_USERS[described["makes_vectors_by"]]),
+            ("similar items", f"by {described['similar_by'].replace('_', ' ')}"),
             ("size", size(described["bytes"])),
             ("metadata", json.dumps(described["metadata"], ensure_ascii=False)),
         ]
     )
+    if opened.shards:
+        _show_shards(described["shards"])
+    show_attributes(opened)
+    show_choice(opened)
     show_calibration(opened)
+    if opened.quality is None:
+        say("Not measured on real behaviour; `budgetrec train` does that.")
+    else:
+        show_quality(opened.quality)
+    _show_bytes(described)
     rows = [
         [name, file["dtype"], " x ".join(map(str, file["shape"])), size(file["bytes"])]
         for name, file in described["files"].items()
     ]
     table(["file", "dtype", "shape", "size"], rows, right=["shape", "size"])
+
+
+def _show_shards(shards: list[dict[str, Any]]) -> None:
+    """Print what each shard holds; the items were dealt by length, so the lengths are much the same."""
+    heads = ["shard", "items", "mean length", "longest", "size"]
+    rows = [
+        [
+            each["name"],
+            f"{each['n_items']:,}",
+            f"{each['mean_length']:.4g}",
+            f"{each['longest']:.4g}",
+            size(each["bytes"]),
+        ]
+        for each in shards
+    ]
+    table(heads, rows, right=heads[1:])
+
+
+_NEW_USERS = {
+    "fold_in": "folded in from what they met, as the training would have",
+    "mean": "the mean of what they met",
+}
+# Where the bytes go, by the beginning of an array's name; the first that fits counts.
+_PARTS = {
+    "index.rows": "item vectors",
+    "index.list": "lists and axes",
+    "index.axes": "lists and axes",
+    "index.graph_codes": "compressed item vectors",
+    "index.graph_details": "compressed item vectors",
+    "index.graph": "graph",
+    "items.ids": "item ids",
+    "items.titles": "titles",
+    "users.vectors": "user vectors",
+    "users.known": "user vectors",
+    "users.remembered": "users' best items",
+    "users.ids": "user ids",
+    "index.shard": "where items lie",
+    "index.local": "where items lie",
+    "index.positions": "where items lie",
+    "index.starts": "where items lie",
+    "shards": "shards",
+    "seen": "seen items",
+    "popular": "popular items",
+    "similar": "index of similar items",
+}
+
+
+def _show_bytes(described: dict[str, Any]) -> None:
+    """Print what takes how much, the largest first."""
+    sums: dict[str, int] = {}
+    if described["shards"]:
+        sums["shards"] = sum(shard["bytes"] for shard in described["shards"])
+    for name, file in described["files"].items():
+        part = next((part for start, part in _PARTS.items() if name.startswith(start)), name.partition(".")[0])
+        sums[part] = sums.get(part, 0) + file["bytes"]
+    rows = [
+        [part, size(total), f"{total / max(described['bytes'], 1):.1%}"]
+        for part, total in sorted(sums.items(), key=lambda pair: -pair[1])
+    ]
+    table(["where the bytes go", "size", "share"], rows, right=["size", "share"])
 
 
 def _summary(folder: VersionsFolder, version: str) -> dict[str, Any]:
@@ -125,5 +217,6 @@ def _summary(folder: VersionsFolder, version: str) -> dict[str, Any]:
         "directions": opened.index.directions,
         "screening": str(opened.index.screening),
         "built": opened.built_at,
-        "size": size(read_manifest(opened.path).bytes),
+        "shards": str(len(opened.shards) or ""),
+        "size": size(opened.bytes),
     }

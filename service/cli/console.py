@@ -1,13 +1,26 @@
 """What the commands print: tables and facts on stdout, progress and complaints on stderr."""
 
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 
 from rich.console import Console
-from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeElapsedColumn
+from rich.progress import (
+    BarColumn,
+    DownloadColumn,
+    MofNCompleteColumn,
+    Progress,
+    TextColumn,
+    TimeElapsedColumn,
+    TimeRemainingColumn,
+)
 from rich.table import Table
 
+# So many characters on each side of a place are shown.
+_AROUND = 60
+# How often work that takes long says in a pipe how far it is.
+_LINE_SECONDS = 5.0
 # Ids and titles are printed as they are, so nothing in a text is markup. Piped output is wide enough for whole lines.
 _PLAIN = {"markup": False, "highlight": False, "emoji": False}
 
@@ -16,6 +29,15 @@ def complain(message: str, *, status: int) -> int:
     """Print one line on stderr and return the exit status."""
     print(f"budgetrec: {' '.join(message.split())}", file=sys.stderr)  # noqa: T201
     return status
+
+
+def point_at(text: str, place: int) -> None:
+    """Print the line of a text that a place is in, and a mark under the place, on stderr."""
+    start = text.rfind("\n", 0, place) + 1
+    line = text[start:].partition("\n")[0]
+    first = max(0, place - start - _AROUND)
+    shown = line[first : first + 2 * _AROUND]
+    print(f"  {shown}\n  {' ' * (place - start - first)}^", file=sys.stderr)  # noqa: T201
 
 
 def say(text: str) -> None:
@@ -56,9 +78,33 @@ def bytes_bar(what: str) -> Iterator[Callable[[int, int], None]]:
         yield lambda done, total: progress.update(task, completed=done, total=total)
 
 
-def watched() -> bool:
-    """Whether a person sees stderr, so that a progress bar makes sense."""
-    return sys.stderr.isatty()
+@contextmanager
+def users_bar() -> Iterator[Callable[[int, int], None]]:
+    """Show users done, users per second and time left: a bar for a person, now and then a line for a pipe."""
+    columns = (
+        TextColumn("recommending"),
+        BarColumn(),
+        MofNCompleteColumn(),
+        TextColumn("{task.fields[rate]} users/s"),
+        TimeRemainingColumn(),
+    )
+    console = Console(stderr=True)
+    began, first, told = time.monotonic(), -1, 0.0
+    with Progress(*columns, console=console, disable=not console.is_terminal) as bar:
+        task = bar.add_task("", total=None, rate="-")
+
+        def progress(done: int, total: int) -> None:
+            nonlocal first, told
+            # What earlier runs had done says nothing about the speed of this one.
+            first = done if first < 0 else first
+            seconds = time.monotonic() - began
+            rate = (done - first) / max(seconds, 1e-9)
+            bar.update(task, completed=done, total=total, rate=f"{rate:,.0f}")
+            if not console.is_terminal and rate and (seconds - told > _LINE_SECONDS or done == total):
+                told = seconds
+                note(f"{done:,} of {total:,} users, {rate:,.0f} per second, {(total - done) / rate:.0f} s left")
+
+        yield progress
 
 
 def size(n_bytes: int) -> str:

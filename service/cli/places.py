@@ -5,7 +5,7 @@ from typing import Annotated
 
 import typer
 
-from greedy_core import Bundle, NotAModelError, VersionsFolder, is_bundle
+from greedy_core import Bundle, Calibration, CalibrationError, NotAModelError, VersionsFolder, is_bundle
 
 Place = Annotated[
     Path, typer.Argument(help="A bundle, or a models folder, of which the current version is meant.", show_default=True)
@@ -29,3 +29,11 @@ def bundle_path(place: Path) -> Path:
 def open_bundle(place: Path) -> Bundle:
     """Open the bundle that is meant."""
     return Bundle.open(bundle_path(place))
+
+
+def calibration_of(model: Bundle) -> Calibration | None:
+    """Return the curves of a bundle; what cannot be used counts as none."""
+    try:
+        return Calibration.from_dict(model.calibration) if model.calibration else None
+    except CalibrationError:
+        return None

@@ -1,6 +1,7 @@
 """`budgetrec serve` and `budgetrec demo`."""
 
 import json
+import os
 from pathlib import Path
 from typing import Annotated, Any
 
@@ -11,6 +12,7 @@ from greedy_core import Bundle, NotAModelError, VersionsFolder
 from service import demo as demo_model
 from service.cli.console import note, say
 from service.cli.places import Models
+from service.experiment import NAME
 from service.process.supervisor import serve as serve_until_stopped
 from service.settings import DEFAULT_MODELS, PREFIX, Settings
 
@@ -28,7 +30,11 @@ def add_to(app: typer.Typer) -> None:
 def serve(
     *,
     models: Annotated[
-        Path | None, typer.Option(help="A models folder, whose current version is served, or one bundle.")
+        list[str] | None,
+        typer.Option(
+            help="A models folder, whose current version is served, or one bundle. Several are named, and the first "
+            "is the default: --models main=models/main --models new=models/new."
+        ),
     ] = None,
     host: Host = None,
     port: Port = None,
@@ -45,16 +51,32 @@ def serve(
     Everything else is set by environment variables BUDGETREC_... or the TOML file that BUDGETREC_SETTINGS_FILE names;
     --print-settings shows what there is.
     """
-    settings = make_settings(models=models, host=host, port=port, workers=workers, wait=wait)
+    settings = make_settings(models=read_models(models), host=host, port=port, workers=workers, wait=wait)
     if print_settings:
         say(json.dumps(settings.printable(), indent=1))
         return 0
-    if not settings.models.is_dir() and not settings.wait:
-        raise NotAModelError(
-            f"there is no models folder {settings.models}; check the path, make a model with `budgetrec build` or "
-            "`budgetrec demo`, or wait for it with --wait."
-        )
+    for name, folder in settings.folders.items():
+        if not folder.is_dir() and not settings.wait:
+            which = f" for {name}" if len(settings.folders) > 1 else ""
+            raise NotAModelError(
+                f"there is no models folder {folder}{which}; check the path, make a model with `budgetrec build` or "
+                "`budgetrec demo`, or wait for it with --wait."
+            )
     return serve_until_stopped(settings)
+
+
+def read_models(given: list[str] | None) -> Path | dict[str, Path] | None:
+    """Return what --models names: a path, or paths by name. A path that begins with `name=` needs ./ before it."""
+    if not given:
+        return None
+    named = [text.partition("=") for text in given]
+    if not all(equals and NAME.fullmatch(name) for name, equals, _ in named):
+        if len(given) == 1:
+            return Path(given[0])
+        raise typer.BadParameter("several --models need names: --models main=models/main --models new=models/new")
+    if len({name for name, _, _ in named}) < len(named):
+        raise typer.BadParameter("--models gives two models the same name; each needs its own")
+    return {name: Path(path) for name, _, path in named}
 
 
 def demo(
@@ -69,10 +91,11 @@ def demo(
     place = make_demo(models)
     if only_make:
         return 0
-    settings = make_settings(models=place, host=host, port=port, workers=workers)
+    recipes = None if f"{PREFIX}SCENARIOS" in os.environ else demo_model.SCENARIOS
+    settings = make_settings(models=place, host=host, port=port, workers=workers, scenarios=recipes)
     # Written as a URL: what a person wants to click or copy.
     address = f"http://{settings.host}:{settings.port}"
-    note(f"Try: curl '{address}/recommend?user_id=42&budget=256'   or open {address}/docs")
+    note(f"Try: curl '{address}/recommend?user_id=42&budget=256', with &scenario=home, or open {address}/ in a browser")
     return serve_until_stopped(settings)
 
 

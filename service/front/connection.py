@@ -18,9 +18,9 @@ from service.errors import ApiError
 from service.front.head import read_head, read_plain, without_upgrade
 
 if TYPE_CHECKING:
+    from service.answering.answering import Answering
     from service.answering.question import Question
     from service.front.front import Front
-    from service.front.head import PlainHead
     from service.http.key_limits import KeyLimit
 
 _END = b"\r\n\r\n"
@@ -47,6 +47,7 @@ class Connection(asyncio.Protocol):
         self.is_last = False
         self.n_headers = 0
         self.question: Question | None = None
+        self._answering: Answering | None = None  # the model that it is for
         self._limit: KeyLimit | None = None
         self._request_id = b""
         self._headers: list[tuple[bytes, bytes]] = []
@@ -79,7 +80,8 @@ class Connection(asyncio.Protocol):
         if self._handed is not None or self._left:
             self._pass_on()
         elif self.question is None:
-            self._next_request()
+            if self._blocked_since is None:
+                self._take_request()
         elif len(self._buffer) > _BEHIND:
             self._hold_reading(True)
 
@@ -116,14 +118,17 @@ class Connection(asyncio.Protocol):
     # ---- requests in
 
     def _next_request(self) -> None:
-        """Take the next request out of what has arrived, if its head is there and nothing stands in its way."""
+        """Take the next request out of what has arrived, unless something stands in its way."""
         self._scheduled = False
-        if self._transport is None or self.question is not None or self._handed is not None or self._left:
+        if self._transport is None or self._transport.is_closing():
             return
-        if self._blocked_since is not None:
-            return
+        if self.question is None and self._handed is None and not self._left and self._blocked_since is None:
+            self._take_request()
+
+    def _take_request(self) -> None:
+        """Take the next request out of what has arrived, if its head is there. Nothing else is under way."""
         data = self._buffer
-        if data[:2] == b"\r\n":
+        if data.startswith(b"\r\n"):
             # An empty line before a request is to be ignored (RFC 9112).
             data = self._buffer = data.lstrip(b"\r\n")
         if not data:
@@ -132,49 +137,64 @@ class Connection(asyncio.Protocol):
                 self.close()
             return
         end = data.find(_END) + len(_END)
-        if end < len(_END) or end > self._front.settings.header_limit:
+        if end < len(_END) or end > self._front.header_limit:
             self._wait_for_head(data)
             return
         self.arrival = self.idle_since = perf_counter()
         self._begun = None
         head, self._buffer = data[:end], data[end:]
         self.is_last = self._at_end and not self._buffer
-        plain = read_plain(head) if self._front.settings.lane else None
-        if plain is None or not self._ask(plain):
+        plain = read_plain(head) if self._front.has_short_cut else None
+        if plain is None or not self._ask(*plain):
             self._hand_over(head)
 
     def _wait_for_head(self, data: bytes) -> None:
         """Wait for the rest of a head, unless there can be none."""
-        if len(data) > self._front.settings.header_limit:
-            self._refuse(errors.headers_too_large(self._front.settings.header_limit))
+        if len(data) > self._front.header_limit:
+            self._refuse(errors.headers_too_large(self._front.header_limit))
         elif b"\n\n" in data or self._at_end:
             self._refuse(errors.malformed())
         elif self._begun is None:
             self._begun = perf_counter()
 
-    def _ask(self, plain: PlainHead) -> bool:
-        """Let a plain question wait for its turn, or refuse it; False if it is not for the short cut after all."""
+    def _ask(self, query: bytes, headers: list[tuple[bytes, bytes]]) -> bool:
+        """Answer a plain question, or let it wait for its turn; False if it is not for the short cut after all."""
         front, worker = self._front, self._worker
-        query, self._headers = plain
-        headers = self._headers
-        if front.has_cors and any(name == b"origin" for name, _ in headers):
+        if headers and front.has_cors and any(name == b"origin" for name, _ in headers):
             return False
+        self._headers = headers
         self._request_id = front.ids.of(headers) if headers else front.ids.make()
         try:
             limit = worker.authorize(headers)
             question = worker.questions.recommend(query, headers, self.arrival)
-            products = worker.answering.expected_products(question, self.arrival)
-            if products is not None and worker.answering.comes_too_late(question, front.load, self.arrival):
+            answering = front.only_answering
+            if answering is None or question.model is not None:
+                answering = worker.arms.of(question)
+            grant = answering.usual_grant(question)
+            if grant is not None and grant.granted <= answering.short_budget and front.line.is_empty:
+                # Nothing waits, and it is short: its turn is now.
+                self._answer(200, answering.answer_inline(question, limit, grant))
+                return True
+            if grant is None:
+                grant = answering.turned_away(question, self.arrival)
+                if grant is not None:
+                    # To answer with the popular items at once is less work than to let it wait.
+                    self._answer(200, answering.answer_inline(question, limit, grant))
+                    return True
+            products = answering.expected_products(question, self.arrival)
+            if products and answering.comes_too_late(question, front.load, self.arrival):
                 question.expire()
-        except ApiError as error:
+                products = 0
+        except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets an answer
             self._fail(error)
             return True
         self.question = question
+        self._answering = answering
         self._limit = limit
         if products is None:
-            self._task = front.loop.create_task(self._serve_later(question))
+            self._task = front.loop.create_task(self._serve_later(question, answering))
         else:
-            front.line.enter(self, question.priority, products)
+            front.line.enter(self, question.priority, products, answering.law.seconds(products))
         return True
 
     def _hand_over(self, head: bytes) -> None:
@@ -188,7 +208,7 @@ class Connection(asyncio.Protocol):
         limit = self._front.settings.body_limit
         if known.length is None:
             # The end of a chunked body is for its parser to see, so nothing can come behind it.
-            self._left = 2 * limit + self._front.settings.header_limit
+            self._left = 2 * limit + self._front.header_limit
             self.is_last = self._is_chunked = True
         else:
             self._left = known.length
@@ -226,19 +246,19 @@ class Connection(asyncio.Protocol):
     def serve(self) -> None:
         """Answer the question that waited in the line."""
         question, self.question = self.question, None
-        if question is None or self._transport is None:
+        if question is None or self._transport is None or self._answering is None:
             return
         try:
-            body = self._worker.answering.answer_inline(question, self._limit)
+            body = self._answering.answer_inline(question, self._limit)
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets an answer
             self._fail(error)
         else:
             self._answer(200, body)
 
-    async def _serve_later(self, question: Question) -> None:
+    async def _serve_later(self, question: Question, answering: Answering) -> None:
         """Answer a question that is too long for the line, or not to be answered at all."""
         try:
-            body = await self._worker.answering.answer(question, self._limit)
+            body = await answering.answer(question, self._limit)
         except Exception as error:  # noqa: BLE001 - whatever it is, the caller gets an answer
             self.question = None
             self._fail(error)
@@ -264,7 +284,7 @@ class Connection(asyncio.Protocol):
         more = b"".join([b"\r\n%b: %b" % header for header in headers]) if headers else b""
         if self.is_last:
             more += b"\r\nconnection: close"
-        head = self._front.head(status)
+        head = self._front.good_head if status == 200 else self._front.head(status)
         self._transport.write(
             b"%b%b%b\r\ncontent-length: %d\r\n\r\n%b" % (head, self._request_id, more, len(body), body)
         )
@@ -289,12 +309,10 @@ class Connection(asyncio.Protocol):
 
     def _go_on(self) -> None:
         """End if this was the last request; else look, a turn of the loop later, for the next one."""
-        if self._transport is None or self._transport.is_closing():
-            return
         if self._front.leaving or self.is_last or (self._at_end and not self._buffer):
             self.close()
             return
-        if len(self._buffer) <= _BEHIND:
+        if self._held and len(self._buffer) <= _BEHIND:
             self._hold_reading(False)
         if self._buffer and not self._scheduled:
             self._scheduled = True

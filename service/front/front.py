@@ -43,27 +43,31 @@ class Front:
         self.ids = outer.ids
         self.hand_over = hand_over
         self.loop = loop
-        self.line = Line(worker.answering, loop)
-        self.load = worker.answering.admission.inline
-        self.has_cors = bool(settings.cors_origins)
+        self.load = worker.admission.inline
+        self.line = Line(self.load, loop)
+        # With a single model there is no choice to make.
+        self.only_answering = worker.answering if worker.arms.is_one else None
+        # The spans of a request are made on the ordinary way.
+        self.has_short_cut = settings.lane and settings.traces is None
+        self.header_limit = settings.header_limit
+        self.has_cors = bool(settings.cors_origins or worker.keyring.origins)
         self.connections: set[Connection] = set()
         self._closing: set[Connection] = set()  # what was written to them is still being sent
         self.leaving = False
         varies = self.has_cors and "*" not in settings.cors_origins
         self._vary = b"%b: %b\r\n" % VARY_ORIGIN if varies else b""
-        self._date = b""
-        self._good_head = b""
+        self._heads: dict[int, bytes] = {}
+        self.good_head = b""  # that of a 200
         self._sweep()
 
     def head(self, status: int) -> bytes:
         """Return the beginning of an answer, up to the value of its request id."""
-        if status == 200:
-            return self._good_head
-        return self._head(status)
-
-    def _head(self, status: int) -> bytes:
-        line = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\n".encode()
-        return b"%bdate: %b\r\n%bcontent-type: application/json\r\nx-request-id: " % (line, self._date, self._vary)
+        head = self._heads.get(status)
+        if head is None:
+            line = f"HTTP/1.1 {status} {HTTPStatus(status).phrase}\r\ndate: {formatdate(usegmt=True)}\r\n".encode()
+            head = line + self._vary + b"content-type: application/json\r\nx-request-id: "
+            self._heads[status] = head
+        return head
 
     def has_room(self) -> bool:
         """Whether another connection may stay; idle ones are closed for it."""
@@ -103,8 +107,8 @@ class Front:
     def _sweep(self) -> None:
         """Close connections that are idle or slow; one timer for all instead of one for each answer."""
         now = perf_counter()
-        self._date = formatdate(usegmt=True).encode()
-        self._good_head = self._head(200)
+        self._heads.clear()  # they have the date
+        self.good_head = self.head(200)
         for connection in [*self.connections, *self._closing]:
             reason = connection.overdue(now)
             if reason is not None:

@@ -25,13 +25,6 @@ _IS_READ = frozenset(_READ.split(b"|"))
 _BLANK = b"\t "
 
 
-class PlainHead(NamedTuple):
-    """A plain `GET /recommend?query`: the query, and those of its headers that somebody reads."""
-
-    query: bytes
-    headers: list[tuple[bytes, bytes]]
-
-
 class Head(NamedTuple):
     """Any other head. `length` is that of the body, None if the body has to tell where it ends."""
 
@@ -42,8 +35,11 @@ class Head(NamedTuple):
     keeps_alive: bool
 
 
-def read_plain(head: bytes) -> PlainHead | None:
-    """Return a head that is a plain question, None for anything else. `head` ends with the empty line."""
+def read_plain(head: bytes) -> tuple[bytes, list[tuple[bytes, bytes]]] | None:
+    """Return the query of a plain `GET /recommend?query` and those of its headers that somebody reads.
+
+    None for anything else. `head` ends with the empty line.
+    """
     plain = _PLAIN(head)
     if plain is None:
         return None
@@ -56,7 +52,7 @@ def read_plain(head: bytes) -> PlainHead | None:
             headers.append((lower, stripped))
         elif lower != b"connection" or stripped.lower() != b"keep-alive":
             return None
-    return PlainHead(query, headers)
+    return query, headers
 
 
 class _Collector:

@@ -16,7 +16,7 @@ from service.answering.question import BATCH
 if TYPE_CHECKING:
     import asyncio
 
-    from service.answering.answering import Answering
+    from service.answering.admission import Load
     from service.answering.question import Question
 
 # Work the line off for so long before the loop may look at sockets and timers.
@@ -26,9 +26,10 @@ BATCH_TURN = 8
 
 
 class Waiting(Protocol):
-    """A connection with a question in the line."""
+    """A connection with a question in the line, which had arrived at `arrival`."""
 
     question: Question | None
+    arrival: float
 
     def serve(self) -> None:
         """Answer the question; do nothing if the caller has gone."""
@@ -37,22 +38,21 @@ class Waiting(Protocol):
 class Line:
     """The line of one worker. Used by the event loop's thread only."""
 
-    def __init__(self, answering: Answering, loop: asyncio.AbstractEventLoop) -> None:
-        self._answering = answering
-        self._load = answering.admission.inline
+    def __init__(self, load: Load, loop: asyncio.AbstractEventLoop) -> None:
+        self._load = load
         self._loop = loop
-        self._interactive: deque[tuple[Waiting, int, float]] = deque()
-        self._batch: deque[tuple[Waiting, int, float]] = deque()
-        self._scheduled = False
+        self._interactive: deque[tuple[Waiting, int, float, float]] = deque()
+        self._batch: deque[tuple[Waiting, int, float, float]] = deque()
+        self.is_empty = True
         self._turn = 0
 
-    def enter(self, waiting: Waiting, priority: int, products: int) -> None:
-        """Let a question wait for its turn, and make sure that there will be one."""
-        seconds = self._answering.law.seconds(products)
+    def enter(self, waiting: Waiting, priority: int, products: int, seconds: float) -> None:
+        """Let a question of so many products, and so long, wait for its turn; make sure that there will be one."""
         self._load.enter(products, seconds)
-        (self._batch if priority == BATCH else self._interactive).append((waiting, products, seconds))
-        if not self._scheduled:
-            self._scheduled = True
+        entry = (waiting, products, seconds, self._load.seconds)
+        (self._batch if priority == BATCH else self._interactive).append(entry)
+        if self.is_empty:
+            self.is_empty = False
             self._loop.call_soon(self._work)
 
     def _work(self) -> None:
@@ -61,16 +61,21 @@ class Line:
         try:
             while interactive or batch:
                 self._turn += 1
-                if batch and (not interactive or self._turn % BATCH_TURN == 0):
-                    waiting, products, seconds = batch.popleft()
+                is_batch = bool(batch) and (not interactive or self._turn % BATCH_TURN == 0)
+                if is_batch:
+                    waiting, products, seconds, expected = batch.popleft()
                 else:
-                    waiting, products, seconds = interactive.popleft()
+                    waiting, products, seconds, expected = interactive.popleft()
                 self._load.leave(products, seconds)
                 waiting.serve()
-                if perf_counter() > end:
+                now = perf_counter()
+                if now > end:
+                    if expected > SLICE_SECONDS and not is_batch:
+                        # Batch callers wait longer than that, by intention.
+                        self._load.note_turn(expected, now - waiting.arrival)
                     break
         finally:
             # Whatever happens to one answer, those behind it are served.
-            self._scheduled = bool(interactive or batch)
-            if self._scheduled:
+            self.is_empty = not (interactive or batch)
+            if not self.is_empty:
                 self._loop.call_soon(self._work)

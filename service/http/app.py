@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from importlib.metadata import version
 from typing import TYPE_CHECKING
 
 from fastapi import FastAPI, Response
@@ -14,10 +13,24 @@ from service.errors import ApiError
 from service.http.calls import call_of
 from service.http.openapi import Documentation
 from service.http.outer import OuterLayer
-from service.http.routes import admin, batch, health, metrics, model, recommend, similar
+from service.http.routes import (
+    admin,
+    batch,
+    health,
+    lookups,
+    metrics,
+    model,
+    page,
+    pages,
+    recommend,
+    scenarios,
+    similar,
+)
+from service.version import VERSION
 
 if TYPE_CHECKING:
     from fastapi import Request
+    from fastapi.telemetry import TelemetryConfig
 
     from service.worker import Worker
 
@@ -29,22 +42,48 @@ what was granted, what was spent, whether the answer is exact.
 
 def create_app(worker: Worker) -> OuterLayer:
     """Return the ASGI application of one worker. The model loads in the background once the lifespan starts."""
+    return OuterLayer(worker, create_api(worker))
+
+
+def create_api(worker: Worker) -> FastAPI:
+    """Return what is inside of the outer layer: all calls and their documentation."""
     api = FastAPI(
         title="budgetrec",
-        version=version("budgetrec"),
+        version=VERSION,
         description=DESCRIPTION,
+        license_info={"name": "Apache-2.0", "identifier": "Apache-2.0"},
+        servers=[{"url": "/", "description": "The service that this document came from."}],
+        openapi_url=None,
+        docs_url=None,
         redoc_url=None,
         redirect_slashes=False,
+        telemetry=_telemetry(worker),
+        generate_unique_id_function=lambda route: str(route.name),
     )
     api.state.worker = worker
-    for module in (recommend, batch, similar, model, health, metrics, admin):
+    for module in (recommend, batch, similar, model, scenarios, health, metrics, admin, pages):
         api.include_router(module.router)
+    if worker.settings.page:
+        for module in (lookups, page):
+            api.include_router(module.router)
     api.add_exception_handler(HTTPException, _http_error)
     api.add_exception_handler(RequestValidationError, _invalid_body)
     api.add_exception_handler(ApiError, _api_error)
     api.add_exception_handler(Exception, _api_error)
     api.openapi = Documentation(api, worker).openapi  # type: ignore[method-assign]
-    return OuterLayer(worker, api)
+    return api
+
+
+def _telemetry(worker: Worker) -> TelemetryConfig:
+    """Return what FastAPI traces: the calls that answer questions. Its metrics and logs are ours to make."""
+    return {
+        "tracing": worker.tracer_provider is not None,
+        "tracer_provider": worker.tracer_provider,
+        "metrics": False,
+        "logs": False,
+        "operation_spans": False,
+        "exclude": lambda scope: call_of(scope["path"]).access == "open",
+    }
 
 
 async def _api_error(request: Request, error: Exception) -> Response:
@@ -61,6 +100,9 @@ async def _http_error(request: Request, error: Exception) -> Response:
     """Give the framework's own errors our shape."""
     status = error.status_code if isinstance(error, HTTPException) else 500
     shaped = ApiError(400, "bad_request", "The request cannot be read.", "Send well-formed JSON in UTF-8.")
+    if isinstance(error.__cause__, RequestValidationError):
+        # A large body, which was validated where it was parsed.
+        return await _invalid_body(request, error.__cause__)
     if isinstance(error.__cause__, ApiError):
         shaped = error.__cause__
     elif status == 404:

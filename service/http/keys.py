@@ -2,12 +2,17 @@
 
 A key is written `name:key` or `name:key:products_per_second`. Only digests are kept, every comparison runs over
 all of them in constant time, and neither logs nor errors ever show a key.
+
+A browse key may stand in a web page, where everybody can read it: `name:key:products_per_second:origin origin…`. It
+asks for recommendations and similar items and for nothing else, it always has a limit, and pages of other origins
+cannot use it.
 """
 
 from __future__ import annotations
 
 import hmac
 import ipaddress
+import re
 from hashlib import sha256
 from typing import TYPE_CHECKING, NamedTuple
 
@@ -17,23 +22,41 @@ if TYPE_CHECKING:
     from collections.abc import Iterable, Sequence
     from pathlib import Path
 
+    from pydantic import SecretStr
+
     from service.settings import Settings
 
 
+# What a browse key may call, by the names of service.http.calls.
+BROWSED = frozenset(("recommend", "recommend_post", "similar"))
+_ORIGIN = re.compile(r"https?://[a-z0-9.-]+(:[0-9]{1,5})?|https?://\[[0-9a-f:.]+\](:[0-9]{1,5})?")
+
+
 class Key(NamedTuple):
-    """One caller: `rate` is how many products per second it may spend, 0 for any number."""
+    """One caller.
+
+    rate     how many products per second it may spend, 0 for any number
+    origins  the web pages that a browse key may stand in; None for a key that does not belong in a browser
+    """
 
     position: int
     name: str
     digest: bytes
     rate: float
+    origins: frozenset[bytes] | None = None
 
 
 class Keyring:
     """All keys of the service; `required` is false when none is configured."""
 
-    def __init__(self, keys: Iterable[Key] = (), admin: bytes | None = None) -> None:
+    def __init__(
+        self, keys: Iterable[Key] = (), admin: bytes | None = None, *, cors_origins: Sequence[str] = ()
+    ) -> None:
         self.keys = tuple(keys)
+        # Pages of these origins may call what browse keys may.
+        self.origins: frozenset[bytes] = frozenset().union(*(key.origins or () for key in self.keys))
+        # And of these, with a browse key only.
+        self._browse_only = frozenset() if "*" in cors_origins else self.origins - set(map(str.encode, cors_origins))
         self.required = bool(self.keys)
         self.admin_required = admin is not None
         self._admin = admin
@@ -44,15 +67,14 @@ class Keyring:
 
         A ValueError names the entry (never the key) that is wrong.
         """
-        entries = [part.strip() for part in settings.api_keys.get_secret_value().split(",") if part.strip()]
-        if settings.api_keys_file is not None:
-            lines = _read(settings.api_keys_file).splitlines()
-            entries += [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+        entries = _entries(settings.api_keys, settings.api_keys_file)
         keys = [_parse(entry, number, settings) for number, entry in enumerate(entries, 1)]
+        browse = _entries(settings.browse_keys, settings.browse_keys_file)
+        keys += [_parse_browse(entry, number, len(keys)) for number, entry in enumerate(browse, 1)]
         admin = settings.admin_key.get_secret_value() if settings.admin_key else None
         if settings.admin_key_file is not None:
             admin = _read(settings.admin_key_file).strip()
-        return cls(keys, _digest(admin.encode()) if admin else None)
+        return cls(keys, _digest(admin.encode()) if admin else None, cors_origins=settings.cors_origins)
 
     def identify(self, presented: bytes | None) -> Key | None:
         """Return the caller's key, None when keys are not required; 401 without a key, 403 with a wrong one."""
@@ -73,6 +95,33 @@ class Keyring:
         if found is None:
             raise ApiError(403, "unknown_key", "This API key is not known.", "Check it, or ask the operator for one.")
         return found
+
+    def check_call(self, key: Key, call: str, origin: bytes | None) -> None:
+        """Raise a 403 if a browse key asks for more than it may, or a key stands in a page that it was not given to."""
+        if key.origins is None:
+            if origin in self._browse_only:
+                raise ApiError(
+                    403,
+                    "key_origin",
+                    "This key does not belong in a web page.",
+                    "Use a key of BUDGETREC_BROWSE_KEYS there.",
+                )
+            return
+        if call not in BROWSED:
+            raise ApiError(
+                403,
+                "key_role",
+                "This key may stand in a browser and asks for recommendations and similar items only.",
+                "Call from a server, with a key of BUDGETREC_API_KEYS.",
+            )
+        # Programs and pages of the service's own host send no Origin.
+        if origin is not None and origin not in key.origins:
+            raise ApiError(
+                403,
+                "key_origin",
+                "This key was not given to pages of this origin.",
+                "Add the origin to the key's entry in BUDGETREC_BROWSE_KEYS, or use another key.",
+            )
 
     def check_admin(self, presented: bytes | None, caller: Caller) -> None:
         """Let an admin call pass: with the admin key, over the admin socket, or, without keys, from this machine."""
@@ -130,6 +179,14 @@ _FOREIGN = frozenset((
 ))  # fmt: skip
 
 
+def origin_of(headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
+    """Return the origin of the web page that a request comes from, None for other callers."""
+    for name, value in headers:
+        if name == b"origin":
+            return value.strip()
+    return None
+
+
 def presented_key(headers: Iterable[tuple[bytes, bytes]]) -> bytes | None:
     """Return the key a request carries, from `X-API-Key` or `Authorization: Bearer`."""
     for name, value in headers:
@@ -168,6 +225,38 @@ def _read(path: Path) -> str:
         return path.read_text(encoding="utf-8")
     except OSError as reason:
         raise ValueError(f"the keys in {path} cannot be read ({reason.strerror}); check the path") from None
+
+
+def _entries(listed: SecretStr, file: Path | None) -> list[str]:
+    """Return what stands between the commas of a setting, and the lines of a file that are no comments."""
+    entries = [part.strip() for part in listed.get_secret_value().split(",") if part.strip()]
+    if file is not None:
+        lines = _read(file).splitlines()
+        entries += [line.strip() for line in lines if line.strip() and not line.lstrip().startswith("#")]
+    return entries
+
+
+def _parse_browse(entry: str, number: int, before: int) -> Key:
+    """Read `name:key:products_per_second:origin origin…`; all four parts are needed."""
+    name, secret, limit, origins = [*entry.split(":", 3), "", "", ""][:4]
+    called = f"Browse key {number} ({name if secret else 'without a name'})"
+    if len(secret) < 8:
+        raise ValueError(f"{called} is shorter than 8 characters; write it as name:key:products_per_second:origins")
+    try:
+        rate = float(limit)
+    except ValueError:
+        rate = 0.0
+    if not 0 < rate <= 1e15:
+        raise ValueError(f"{called} needs a limit, a number of products per second above 0: everybody can read it")
+    allowed = origins.lower().split()
+    if not allowed:
+        raise ValueError(f"{called} names no origin; write those of your pages, like https://shop.example")
+    for origin in allowed:
+        if not _ORIGIN.fullmatch(origin):
+            raise ValueError(
+                f"{called} has the origin {origin!r}, which is none; write scheme and host, like https://shop.example"
+            )
+    return Key(before + number - 1, name, _digest(secret.encode()), rate, frozenset(map(str.encode, allowed)))
 
 
 def _parse(entry: str, number: int, settings: Settings) -> Key:

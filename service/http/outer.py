@@ -18,10 +18,10 @@ from starlette.middleware.cors import CORSMiddleware
 from service import errors
 from service.errors import ApiError
 from service.http.calls import call_of
-from service.http.keys import Caller, presented_key
+from service.http.keys import BROWSED, Caller, presented_key
 
 if TYPE_CHECKING:
-    from collections.abc import Awaitable, Callable, MutableMapping
+    from collections.abc import Awaitable, Callable, MutableMapping, Sequence
 
     from service.http.calls import Call
     from service.worker import Worker
@@ -65,20 +65,27 @@ class OuterLayer:
         self._api = api
         self._body_limit = worker.settings.body_limit
         origins = worker.settings.cors_origins
+        browsing = [*origins, *(origin.decode() for origin in worker.keyring.origins)]
         # Answers differ by the caller's origin; whoever stores them has to know, also where no origin was sent.
-        self._vary = [VARY_ORIGIN] if origins and "*" not in origins else []
-        self._inner: App = self._guarded
-        if origins:
-            self._inner = CORSMiddleware(
-                self._guarded,
-                allow_origins=origins,
-                allow_methods=["GET", "POST"],
-                allow_headers=[
-                    "Content-Type", "Authorization", "X-API-Key", "X-Request-ID", "X-Request-Deadline-Ms", "X-Priority",
-                ],
-                expose_headers=["X-Request-ID", "Retry-After"],
-                max_age=600,
-            )  # fmt: skip
+        self._vary = [VARY_ORIGIN] if browsing and "*" not in origins else []
+        self._inner = self._answering_origins(origins)
+        self._browsed = self._answering_origins(browsing)
+
+    def _answering_origins(self, origins: Sequence[str]) -> App:
+        """Return what answers CORS for pages of these origins, with the guard behind it."""
+        if not origins:
+            return self._guarded
+        return CORSMiddleware(
+            self._guarded,
+            allow_origins=origins,
+            allow_methods=["GET", "POST"],
+            allow_headers=[
+                "Content-Type", "Authorization", "X-API-Key", "X-Request-ID", "X-Request-Deadline-Ms", "X-Priority",
+                "Traceparent", "Tracestate",
+            ],
+            expose_headers=["X-Request-ID", "X-Error-Code", "Retry-After"],
+            max_age=600,
+        )  # fmt: skip
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
         """Serve one connection of the ASGI protocol."""
@@ -107,7 +114,7 @@ class OuterLayer:
         call = call_of(scope["path"], scope["method"])
         connection = scope.get("state", {}).get(CONNECTION)
         if connection is not None:
-            self.worker.answering.admission.inline.note_wait(began - connection.arrival)
+            self.worker.admission.inline.note_wait(began - connection.arrival)
             # uvicorn adds the trailers of a chunked body to the headers; whoever sends them must not pass for a proxy.
             scope["headers"] = scope["headers"][: connection.n_headers]
         request_id = self.ids.of(scope["headers"])
@@ -122,12 +129,13 @@ class OuterLayer:
             if message["type"] == "http.response.start":
                 status = message["status"]
                 # Starlette adds its own Vary where the origin is one of ours.
-                headers = [header for header in message.get("headers", ()) if header[0] != b"vary"]
+                headers = [header for header in message.get("headers", ()) if header != VARY_ORIGIN]
                 message["headers"] = [*headers, *extra]
             await send(message)
 
         try:
-            await self._inner(scope, receive, send_with_extra)
+            inner = self._browsed if call.name in BROWSED else self._inner
+            await inner(scope, receive, send_with_extra)
         except Exception:
             # FastAPI has answered or the connection is gone; the fault itself is ours to log.
             self.worker.log.exception("request failed", route=call.name, request_id=request_id.decode())
@@ -169,7 +177,7 @@ class OuterLayer:
             caller = Caller(client[0] if client else None, headers, trusted=trusted)
             self.worker.keyring.check_admin(presented_key(headers), caller)
             return None
-        return self.worker.authorize(headers)
+        return self.worker.authorize(headers, call.name)
 
     def _limited(self, headers: Any, receive: Receive) -> Receive:
         """Refuse a body that says it is too large, and stop reading one that turns out to be."""

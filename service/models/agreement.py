@@ -1,31 +1,18 @@
 """What the workers agreed on: the one model that all of them are to serve.
 
-The decision lies in a few kilobytes of shared memory, so that looking at it costs no system call:
-
-    generation (8 bytes) | length (4) | CRC-32 of the text (4) | JSON text
-
-One worker at a time decides, holding a lock that dies with its process. A reader that meets a half-written decision
-sees that the checksum does not fit and reads again.
+The decision lies in a few kilobytes of shared memory. One worker at a time decides, holding a lock that dies with its
+process.
 """
 
 from __future__ import annotations
 
-import contextlib
-import fcntl
 import json
-import mmap
-import os
-import struct
-import zlib
 from dataclasses import asdict, dataclass
-from typing import TYPE_CHECKING
 
-if TYPE_CHECKING:
-    from collections.abc import Iterator
+from service.models.shared_text import SharedText
 
 AGREEMENT_BYTES = 64 << 10
 
-_HEAD = struct.Struct("<QII")
 # Versions verified lately, and places to roll back to; more are forgotten.
 _REMEMBERED = 16
 
@@ -62,35 +49,17 @@ class Agreement:
     """The shared decision. All methods may be called from any process and thread."""
 
     def __init__(self, descriptor: int) -> None:
-        # A descriptor of our own: locks belong to what was opened, and a forked copy of a descriptor shares them.
-        self._descriptor = os.open(f"/proc/self/fd/{descriptor}", os.O_RDWR | os.O_CLOEXEC)
-        self._map = mmap.mmap(self._descriptor, AGREEMENT_BYTES)
-
-    @contextlib.contextmanager
-    def lock(self) -> Iterator[bool]:
-        """Hold the right to decide; yields False at once if another worker holds it."""
-        try:
-            fcntl.flock(self._descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        except BlockingIOError:
-            yield False
-            return
-        try:
-            yield True
-        finally:
-            fcntl.flock(self._descriptor, fcntl.LOCK_UN)
+        self._shared = SharedText(descriptor, AGREEMENT_BYTES)
+        self.lock = self._shared.lock
 
     @property
     def generation(self) -> int:
         """The number of the last decision; one look at memory."""
-        return int.from_bytes(self._map[:8], "little")
+        return self._shared.generation
 
     def decision(self) -> Decision:
         """Read the last decision."""
-        while True:
-            _, length, checksum = _HEAD.unpack_from(self._map)
-            text = self._map[_HEAD.size : _HEAD.size + length]
-            if zlib.crc32(text) == checksum:
-                break
+        _, text = self._shared.read()
         if not text:
             return Decision()
         stored = json.loads(text)
@@ -100,13 +69,8 @@ class Agreement:
 
     def decide(self, decision: Decision) -> None:
         """Publish a decision; call with the lock held."""
-        text = json.dumps(asdict(decision)).encode()
-        if len(text) > AGREEMENT_BYTES - _HEAD.size:
-            raise ValueError("the decision is too long to be shared; use shorter paths for the models")
-        self._map[_HEAD.size : _HEAD.size + len(text)] = text
-        self._map[: _HEAD.size] = _HEAD.pack(decision.generation, len(text), zlib.crc32(text))
+        self._shared.write(decision.generation, json.dumps(asdict(decision)).encode())
 
     def close(self) -> None:
         """Let go of the memory."""
-        self._map.close()
-        os.close(self._descriptor)
+        self._shared.close()

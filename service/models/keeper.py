@@ -24,17 +24,17 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Protocol
 
 from greedy_core import StorageError, VersionsFolder, is_bundle
 from service.errors import ApiError, nothing_to_roll_back, swap_refused
-from service.models.loading import ModelLoader, RefusedError
 from service.logs import logger
+from service.models.loading import RefusedError
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from service.models.agreement import Agreement, Decision
-    from service.models.loading import AskedLately
+    from service.models.loading import AskedLately, ModelLoader
     from service.models.model import Model
     from service.settings import Settings
-    from service.telemetry.metrics import Metrics
+    from service.telemetry.model_metrics import ModelMetrics
 
 # How long /admin/reload waits for the other workers before it answers with those that made it.
 OTHERS_SECONDS = 10.0
@@ -50,7 +50,8 @@ class Place(Protocol):
     model: Model | None
 
     @property
-    def asked_lately(self) -> Sequence[AskedLately]: ...
+    def asked_lately(self) -> Sequence[AskedLately]:
+        """Return what was asked lately, for the warm-up of the next model."""
 
     def use(self, model: Model) -> None:
         """Serve this model from the next request on."""
@@ -64,14 +65,26 @@ class Change(NamedTuple):
 
 
 class ModelKeeper:
-    """Loads, swaps and rolls back the model of one worker, in agreement with the others."""
+    """Loads, swaps and rolls back a model of one worker, in agreement with the others.
 
-    def __init__(self, settings: Settings, place: Place, metrics: Metrics, agreement: Agreement) -> None:
+    models  the models folder, or a single bundle
+    """
+
+    def __init__(
+        self,
+        settings: Settings,
+        models: Path,
+        place: Place,
+        metrics: ModelMetrics,
+        agreement: Agreement,
+        loader: ModelLoader,
+    ) -> None:
         self._settings = settings
+        self._models = models
         self._place = place
         self._metrics = metrics
         self._agreement = agreement
-        self._loader = ModelLoader(settings)
+        self._loader = loader
         self._generation = 0
         self._waits_for = "the model is loading"
         self._behind_since: float | None = None
@@ -80,7 +93,7 @@ class ModelKeeper:
         self._failed_on: object = None
         self._thread = ThreadPoolExecutor(1, thread_name_prefix="loader")
         self._busy = asyncio.Lock()
-        self._log = logger()
+        self._log = logger() if metrics.arm is None else logger().bind(model=metrics.arm)
 
     def not_ready_because(self) -> str | None:
         """Why this worker should get no requests, None if it should. Anybody may read it, so it names no paths."""
@@ -155,7 +168,7 @@ class ModelKeeper:
         decision, model = change
         if model is not None:
             self._place.use(model)
-            self._metrics.model(
+            self._metrics.serves(
                 model.version,
                 built=_timestamp(model.bundle.built_at),
                 loaded=model.loaded_at,
@@ -163,7 +176,7 @@ class ModelKeeper:
             )
             self._log.info("model ready", version=model.version, seconds=round(model.load_seconds, 3))
         self._generation = decision.generation
-        self._metrics.set("budgetrec_model_generation", decision.generation)
+        self._metrics.follows(decision.generation)
         self._behind_since = None
         self._failures = 0
         self._failed_on = None
@@ -183,6 +196,7 @@ class ModelKeeper:
             await asyncio.sleep(0.02)
         return {
             "outcome": outcome,
+            **({} if self._metrics.arm is None else {"model": self._metrics.arm}),
             "version": version,
             "previous": before,
             "workers": {"total": max(1, len(generations)), "serving": max(1, done)},
@@ -235,7 +249,7 @@ class ModelKeeper:
         self._behind_since = self._behind_since or now
         named = "no version is current" if version is None else f"version {version!r} could not be loaded"
         self._waits_for = f"{named}; it is tried again, or promote another one; the log has the reason"
-        self._metrics.count("budgetrec_model_swaps_total", "not_followed")
+        self._metrics.swapped("not_followed")
         self._log.error("model not loaded", version=version, attempt=self._failures, reason=str(refused))
 
     def _alone(self, function: Callable[..., Change | None], *arguments: Any) -> Change | None:
@@ -249,9 +263,7 @@ class ModelKeeper:
         # Looked up under the lock: what the pointer names now is what this decision answers for.
         target, pointer = self._target(version)
         if target is None:
-            raise RefusedError(
-                f"{self._settings.models} has no current version; make one with `budgetrec promote`"
-            )
+            raise RefusedError(f"{self._models} has no current version; make one with `budgetrec promote`")
         if not recheck and decision.path is not None and pointer == decision.pointer:
             return self._follow(decision)
         generation = decision.generation + 1
@@ -263,7 +275,7 @@ class ModelKeeper:
             if not force and (recheck or not returns):
                 self._loader.gate(model, self._place.model)
         except RefusedError as refused:
-            self._metrics.count("budgetrec_model_swaps_total", "refused")
+            self._metrics.swapped("refused")
             self._log.error("model refused", version=target.name, reason=str(refused))
             if decision.path is not None:
                 refusal = replace(
@@ -289,7 +301,7 @@ class ModelKeeper:
         self._agreement.decide(decided)
         if decision.path is not None:
             # Counted where it is decided, so that one change is one, however many workers follow.
-            self._metrics.count("budgetrec_model_swaps_total", "swapped")
+            self._metrics.swapped("swapped")
         return Change(decided, model)
 
     def _try_rollback(self) -> Change:
@@ -311,7 +323,7 @@ class ModelKeeper:
         )
         self._agreement.decide(decided)
         self._log.info("model rolled back", version=target.name)
-        self._metrics.count("budgetrec_model_swaps_total", "rolled_back")
+        self._metrics.swapped("rolled_back")
         return Change(decided, model)
 
     def _before(self, decision: Decision) -> Path | None:
@@ -333,7 +345,7 @@ class ModelKeeper:
 
     def _folder(self) -> VersionsFolder | None:
         """Return the versions folder, None if the setting names a single bundle."""
-        path = self._settings.models
+        path = self._models
         return None if is_bundle(path) else VersionsFolder(path)
 
     def _pointer(self) -> str | None:
@@ -354,7 +366,7 @@ class ModelKeeper:
                     "version cannot be chosen: the service runs on a single bundle.",
                     "Leave it out, or point BUDGETREC_MODELS at a folder of versions.",
                 )
-            return self._settings.models.resolve(), None
+            return self._models.resolve(), None
         if version is not None and version not in folder.versions():
             raise ApiError(
                 404, "not_found", f"There is no version {version[:80]!r}.", "`budgetrec inspect` lists the versions."

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import contextlib
 import functools
 import gc
 import signal
@@ -12,7 +11,6 @@ from typing import TYPE_CHECKING
 import uvicorn
 import uvloop
 
-from service.errors import ApiError
 from service.front.connection import Connection
 from service.front.front import Front
 from service.http.app import create_app
@@ -124,9 +122,8 @@ async def _accept_while_useful(worker: Worker, acceptors: Sequence[Acceptor]) ->
 
 
 async def _reload_when(wanted: asyncio.Event, worker: Worker) -> None:
-    """Try the model anew when asked to, once for all who ask meanwhile; the keeper says why it was refused."""
+    """Try models and scenarios anew when asked to, once for all who ask meanwhile."""
     while True:
         await wanted.wait()
         wanted.clear()
-        with contextlib.suppress(ApiError):
-            await worker.keeper.reload()
+        await worker.reload()

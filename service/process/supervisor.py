@@ -2,7 +2,7 @@
 
     supervisor  bind ─► fork N workers ─► wait for signals
                   SIGCHLD  a worker died: forget its gauges, start another in its slot
-                  SIGHUP   ask one worker to try the model anew; the others follow its decision
+                  SIGHUP   ask one worker to try models and scenarios anew; the others follow its decision
                   SIGTERM  close the port, pass it on, wait for the workers, exit 0
 
 All workers accept from the one socket that the supervisor bound, so the port answers from the first moment and
@@ -14,6 +14,7 @@ from __future__ import annotations
 import contextlib
 import ctypes
 import errno
+import functools
 import gc
 import os
 import signal
@@ -111,8 +112,7 @@ class Supervisor:
         # has to be replaced is there at once and shares the code's memory.
         import service.process.serving  # noqa: PLC0415
         from service.shared_memory import SharedMemory  # noqa: PLC0415
-        from service.telemetry.families import LAYOUT  # noqa: PLC0415
-        from service.telemetry.rows import Rows  # noqa: PLC0415
+        from service.telemetry.metrics import forget_worker, open_rows  # noqa: PLC0415
 
         self._settings = settings
         self._signals = signals
@@ -121,8 +121,9 @@ class Supervisor:
             for listener in bound
         ]
         self._shared = SharedMemory.make(settings)
-        self._rows = Rows(self._shared.metrics, LAYOUT.n_cells, slots=settings.workers, slot=0)
-        self._gauges = LAYOUT.gauges()
+        models, scenarios = tuple(settings.folders), tuple(settings.first_scenarios)
+        rows = open_rows(self._shared.metrics, models, scenarios, slots=settings.workers, slot=0)
+        self._forget_worker = functools.partial(forget_worker, rows, models=models, scenarios=scenarios)
         self._slots: dict[int, int] = {}
         self._started: dict[int, float] = {}
         self._delay = dict.fromkeys(range(settings.workers), 0.0)
@@ -137,7 +138,7 @@ class Supervisor:
             address=f"http://{address[0]}:{address[1]}",
             workers=self._settings.workers,
             pid=os.getpid(),
-            models=str(self._settings.models),
+            models=_places(self._settings),
         )
         # What is loaded by now lives as long as the processes; collectors that leave it alone leave its pages shared.
         gc.collect()
@@ -178,7 +179,7 @@ class Supervisor:
             slot = self._slots.pop(pid, None)
             if slot is None:
                 continue
-            self._rows.clear(slot, self._gauges)
+            self._forget_worker(slot)
             young = time.monotonic() - self._started[slot] < _TOO_SOON
             self._delay[slot] = min(_LONGEST_DELAY, self._delay[slot] * 2 or 0.1) if young else 0.0
             self._due[slot] = time.monotonic() + self._delay[slot]
@@ -216,6 +217,15 @@ class Supervisor:
             clean = False
         self._log.info("stopped", clean=clean)
         return 0 if clean else 1
+
+
+def _places(settings: Settings) -> str:
+    """Return where the models lie, as on the command line."""
+    return (
+        ", ".join(f"{name}={path}" for name, path in settings.models.items())
+        if isinstance(settings.models, dict)
+        else str(settings.models)
+    )
 
 
 def _worker_process(settings: Settings, slot: int, listeners: list[Listener], shared: SharedMemory) -> None:

@@ -5,6 +5,7 @@ Label values are known in advance, so that no label can ever come from a caller 
 
 from __future__ import annotations
 
+from functools import cache
 from itertools import product
 from typing import TYPE_CHECKING, Literal, NamedTuple
 
@@ -20,18 +21,26 @@ Merge = Literal["sum", "max", "min", "mean"]
 BUDGET_CLASSES = ("1", "4", "16", "64", "256", "1024", "4096", "16384", "65536", "more")
 # The calls by their names in metrics and logs; service.http.calls says which path is which.
 CALL_NAMES = (
-    "recommend", "recommend_post", "batch", "similar", "budgets", "model", "live", "ready", "metrics", "reload",
-    "rollback", "docs", "other",
+    "recommend", "recommend_post", "batch", "similar", "budgets", "model", "models", "scenarios", "versions", "items",
+    "users", "attributes", "live", "ready", "metrics", "reload", "rollback", "docs", "other",
 )  # fmt: skip
 STATUSES = (
-    "200", "204", "400", "401", "403", "404", "405", "408", "409", "413", "415", "422", "429", "431", "500", "503",
-    "other",
+    "200", "204", "304", "400", "401", "403", "404", "405", "408", "409", "413", "415", "422", "429", "431", "500",
+    "503", "other",
 )  # fmt: skip
 PRIORITIES = ("interactive", "batch")
 DEGRADED_REASONS = ("overload", "maximum", "deadline")
 FALLBACKS = ("unknown_user", "no_vector", "deadline")
 SHED_REASONS = ("overload", "key_limit", "not_ready", "connections")
 SWAP_OUTCOMES = ("swapped", "refused", "rolled_back", "not_followed")
+# The largest share of all items that a filter of the class lets through.
+SELECTIVITY_CLASSES = ("0", "0.001", "0.01", "0.03", "0.1", "0.3", "1")
+# Why a model answers, where there are several.
+CHOSEN_BY = ("experiment", "name", "default")
+# What a shop says about a page.
+RULES = ("at_most", "diversity", "boost", "pin")
+# In place of the name of a scenario that came with a reload: names are given room at the start. No name looks so.
+NEW_SCENARIO = "(new)"
 CLOSED_REASONS = ("idle", "slow_request", "slow_reader", "connections")
 
 SECONDS = (
@@ -109,6 +118,21 @@ LAYOUT = Layout(
         Family("budgetrec_failed_total", "counter", "Requests answered with an error.", (("reason", CODES),)),
         Family("budgetrec_fallbacks_total", "counter", "Answers with popular items.", (("reason", FALLBACKS),)),
         Family("budgetrec_unknown_users_total", "counter", "Requests for users the model does not know."),
+        Family(
+            "budgetrec_filtered_total",
+            "counter",
+            "Questions under a filter, by the share of items that it lets through.",
+            (("selectivity", SELECTIVITY_CLASSES),),
+        ),
+        Family("budgetrec_filter_cache_hits_total", "counter", "Questions whose filter was applied already."),
+        Family("budgetrec_filter_cache_misses_total", "counter", "Questions whose filter had to be applied first."),
+        Family("budgetrec_filter_cache_bytes", "gauge", "Memory of the filters that are kept applied."),
+        Family(
+            "budgetrec_rules_changed_total",
+            "counter",
+            "Pages that a rule of the request or of its scenario changed.",
+            (("rule", RULES),),
+        ),
         Family("budgetrec_queued_products", "gauge", "Inner products admitted and not yet done."),
         Family("budgetrec_in_flight", "gauge", "Requests being handled."),
         Family("budgetrec_connections", "gauge", "Connections open."),
@@ -121,9 +145,19 @@ LAYOUT = Layout(
         Family("budgetrec_pressure", "gauge", "Expected waiting over the allowed waiting.", merge="max"),
         Family("budgetrec_cost_law_a_seconds", "gauge", "Latency = a + b * products: a.", merge="mean"),
         Family("budgetrec_cost_law_b_seconds", "gauge", "Latency = a + b * products: b.", merge="mean"),
-        Family("budgetrec_recall_hits_total", "counter", "True top items that were returned.", _BY_CLASS),
-        Family("budgetrec_recall_expected_total", "counter", "True top items looked for.", _BY_CLASS),
-        Family("budgetrec_recall_checks_total", "counter", "Requests re-run exactly."),
+        Family(
+            "budgetrec_recall_hits_total",
+            "counter",
+            "Recall against exact search: true top items that were returned.",
+            _BY_CLASS,
+        ),
+        Family(
+            "budgetrec_recall_expected_total",
+            "counter",
+            "Recall against exact search: true top items looked for.",
+            _BY_CLASS,
+        ),
+        Family("budgetrec_recall_checks_total", "counter", "Requests re-run exactly, for recall against exact search."),
         Family("budgetrec_recall_skipped_total", "counter", "Sampled requests the CPU cap left no room for."),
         Family("budgetrec_model_built_timestamp_seconds", "gauge", "When the model was built.", merge="max"),
         Family("budgetrec_model_loaded_timestamp_seconds", "gauge", "When the model was loaded.", merge="max"),
@@ -135,6 +169,58 @@ LAYOUT = Layout(
         Family("budgetrec_key_limited_total", "counter", "Requests refused because a key had used up its rate."),
     )
 )
+
+
+def arm_families(arms: tuple[str, ...]) -> tuple[Family, ...]:
+    """Return the metrics of a service with several models: what each of them, by its name in the settings, does."""
+    by_arm = (("arm", arms),)
+    return (
+        Family("budgetrec_arm_request_seconds", "histogram", "Whole request, by model.", by_arm, SECONDS),
+        Family(
+            "budgetrec_arm_answers_total",
+            "counter",
+            "Answers by model, and why it was the one: an experiment, its name in the request, or as the default.",
+            (*by_arm, ("chosen_by", CHOSEN_BY)),
+        ),
+        Family("budgetrec_arm_products_spent_total", "counter", "Inner products spent, by model.", by_arm),
+        Family("budgetrec_arm_fallbacks_total", "counter", "Answers with popular items, by model.", by_arm),
+        Family(
+            "budgetrec_arm_recall_hits_total",
+            "counter",
+            "Recall against exact search, by model: true top items that were returned.",
+            by_arm,
+        ),
+        Family(
+            "budgetrec_arm_recall_expected_total",
+            "counter",
+            "Recall against exact search, by model: true top items looked for.",
+            by_arm,
+        ),
+        Family("budgetrec_arm_swaps_total", "counter", "Changes by model.", (*by_arm, ("outcome", SWAP_OUTCOMES))),
+        Family("budgetrec_arm_generation", "gauge", "Decisions followed so far, by model.", by_arm, merge="min"),
+        Family("budgetrec_arm_ready", "gauge", "1 when every worker serves this model.", by_arm, merge="min"),
+        Family("budgetrec_arm_built_timestamp_seconds", "gauge", "When each model was built.", by_arm, merge="max"),
+        Family("budgetrec_arm_cost_law_b_seconds", "gauge", "Seconds for a product, by model.", by_arm, merge="mean"),
+    )
+
+
+def scenario_families(scenarios: tuple[str, ...]) -> tuple[Family, ...]:
+    """Return the metrics of a service with scenarios, by their names in the settings."""
+    names = (*scenarios, NEW_SCENARIO)
+    return (Family("budgetrec_scenario_answers_total", "counter", "Answers by scenario.", (("scenario", names),)),)
+
+
+@cache
+def layout_of(models: tuple[str, ...], scenarios: tuple[str, ...] = ()) -> Layout:
+    """Return the layout of a service with these models and scenarios. What all have lies at the same place in all."""
+    more = arm_families(models) if len(models) > 1 else ()
+    more += scenario_families(scenarios) if scenarios else ()
+    return Layout((*LAYOUT.families, *more)) if more else LAYOUT
+
+
+def selectivity_class(share: float) -> str:
+    """Return the class of a filter that lets this share of all items through."""
+    return next(name for name in SELECTIVITY_CLASSES if share <= float(name))
 
 
 def budget_class(budget: int) -> int:

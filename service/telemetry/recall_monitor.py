@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import numpy as np
     import numpy.typing as npt
 
+    from greedy_core import Eligible
     from service.models.model import Model
     from service.settings import Settings
     from service.telemetry.metrics import Metrics
@@ -65,12 +66,13 @@ class RecallMonitor:
         top_k: int,
         ids: npt.NDArray[np.int32],
         granted: int,
+        eligible: Eligible | None = None,
     ) -> None:
         """Queue one answered request for a check, or count it as skipped."""
         if self._queue.qsize() >= WAITING:
             self._metrics.row[self._skipped] += 1.0
             return
-        self._queue.put((model, query, excluded, top_k, ids, granted))
+        self._queue.put((model, query, excluded, top_k, ids, granted, eligible))
 
     def check(
         self,
@@ -80,15 +82,19 @@ class RecallMonitor:
         top_k: int,
         ids: npt.NDArray[np.int32],
         granted: int,
+        eligible: Eligible | None = None,
     ) -> None:
-        """Re-run one request exactly and count its hits."""
-        exact = model.index.search(query, top_k, model.n_items, excluded)
+        """Re-run one request exactly, under its filter, and count its hits."""
+        exact = model.index.search(query, top_k, model.n_items, excluded, None, None, eligible)
         hits = len(set(exact.ids.tolist()).intersection(ids.tolist()))
         row = self._metrics.row
         position = budget_class(granted)
         row[self._metrics.recall_hits[position]] += hits
         row[self._metrics.recall_expected[position]] += len(exact.ids)
         row[self._checks] += 1.0
+        if model.arm is not None:
+            self._metrics.count("budgetrec_arm_recall_hits_total", model.arm, by=hits)
+            self._metrics.count("budgetrec_arm_recall_expected_total", model.arm, by=len(exact.ids))
 
     def rest(self, taken: float) -> float:
         """Return how long to rest after a check that took so long, to stay within the CPU cap."""

@@ -105,7 +105,12 @@ class Server:
             self.process = subprocess.Popen(
                 [sys.executable, "-c", _PROGRAM], stderr=stderr, env=environment | variables, cwd=ROOT
             )
-        self.address = poll(self._address, "the port to be bound")["address"]
+        try:
+            self.address = poll(self._address, "the port to be bound")["address"]
+        except BaseException:
+            self.process.kill()
+            self.process.wait()
+            raise
         self.client = httpx.Client(base_url=self.address, timeout=PATIENCE)
 
     def lines(self):

@@ -4,6 +4,7 @@ import pytest
 
 from greedy_core import Calibration, read_manifest
 from service import demo
+from tests.service.running import in_process
 
 
 @pytest.fixture(scope="module")
@@ -80,7 +81,55 @@ def test_users_have_seen_items_of_their_topics_only(model):
         assert {item.split("-")[0] for item in seen} <= set(demo.tastes(user))
 
 
+def test_whoever_met_a_few_items_gets_more_of_their_kind(model):
+    assert model.fold_in is not None
+    for first, second in (("jazz", "chess"), ("coffee", "birds"), ("opera", "robots")):
+        met = model.item_positions([f"{first}-0007", f"{first}-0020", f"{second}-0003"])
+        made = model.vector_of_items(met)
+        assert made.made == "fold_in"
+        found = model.item_ids(model.index.search(made.vector, exclude=met).ids)
+        assert {item.split("-")[0] for item in found} <= {first, second}
+
+
+def test_what_just_happened_moves_a_user(model):
+    position = model.user_position("42")
+    met = model.item_positions([f"chess-{number:04d}" for number in range(1, 11)])
+    moved = model.vector_of_items(met, prior=model.user_vector(position))
+    found = model.item_ids(model.index.search(moved.vector, top_k=30, exclude=met).ids)
+    assert "chess" in {item.split("-")[0] for item in found}
+    assert {"jazz", "cooking"} & {item.split("-")[0] for item in found}
+
+
+def test_similar_items_are_of_the_same_topic_and_none_is_everywhere(model):
+    hits, named = 0, []
+    for item in range(0, model.n_items, 16):
+        query = model.similar.query([item])
+        found = model.similar.index.search(query.vector, exclude=query.exclude, remembered=query.remembered).ids
+        topic = model.item_id(item).split("-")[0]
+        hits += sum(other.split("-")[0] == topic for other in model.item_ids(found))
+        named += found.tolist()
+    assert hits >= 0.97 * len(named)
+    assert max(named.count(item) for item in set(named)) <= 20
+
+
 def test_the_same_model_comes_out_every_time(model, tmp_path):
     again = demo.make(tmp_path / "again")
     assert read_manifest(again.path).files == read_manifest(model.path).files
     assert again.metadata == model.metadata
+
+
+def test_every_scenario_works_on_the_demo(model):
+    with in_process(model.path, scenarios=demo.SCENARIOS) as app:
+        names = [scenario["name"] for scenario in app.get("/scenarios").json()["scenarios"]]
+        assert names == ["home", "bargains", "newsletter", "jazz-corner"]
+        for name in names:
+            answer = app.get(f"/recommend?user_id=42&scenario={name}&fields=author,category").json()
+            assert (answer["scenario"], len(answer["items"])) == (name, 10)
+            assert answer["spent"] <= answer["budget"]
+            assert answer.get("rules", {}).get("pin", {}).get("left_out", []) == []
+        home = app.get("/recommend?user_id=42&scenario=home&fields=author").json()
+        authors = [item["fields"]["author"] for item in home["items"]]
+        assert max(authors.count(author) for author in authors) <= 2
+        assert app.get("/recommend?user_id=stranger&scenario=newsletter").status_code == 404
+        stranger = app.get("/recommend?user_id=stranger&scenario=jazz-corner").json()
+        assert {item["item_id"].split("-")[0] for item in stranger["items"]} == {"jazz"}

@@ -1,5 +1,7 @@
 """Settings: every number bounded, three sources, no secret printed."""
 
+from pathlib import Path
+
 import annotated_types
 import pytest
 import structlog
@@ -98,3 +100,42 @@ def test_lines_below_the_level_are_not_written(level, expected, capsys):
     finally:
         structlog.reset_defaults()
     assert capsys.readouterr().err.count("a line") == expected
+
+
+def test_one_model_or_several(monkeypatch, tmp_path):
+    assert Settings(models="/models/a").folders == {"default": Path("/models/a")}
+    monkeypatch.setenv("BUDGETREC_MODELS", '{"main": "/models/main", "new": "/models/new"}')
+    assert Settings().folders == {"main": Path("/models/main"), "new": Path("/models/new")}
+    monkeypatch.delenv("BUDGETREC_MODELS")
+    file = tmp_path / "settings.toml"
+    file.write_text(
+        'models = {main = "/models/main", new = "/models/new"}\nexperiment = {name = "e", arms = {main = 9, new = 1}}\n'
+    )
+    monkeypatch.setenv("BUDGETREC_SETTINGS_FILE", str(file))
+    settings = Settings()
+    assert list(settings.folders) == ["main", "new"]
+    assert settings.experiment.share("new") == 0.1
+    assert settings.printable()["experiment"] == {"name": "e", "arms": {"main": 9, "new": 1}}
+    assert settings.printable()["models"] == {"main": "/models/main", "new": "/models/new"}
+
+
+@pytest.mark.parametrize(
+    ("wrong", "sentence"),
+    [
+        ({"models": '{"main": '}, "models must be a path, or a JSON object of names and paths"),
+        ({"models": "{}"}, "models has 0 names; give 1 to 16, or one path"),
+        ({"models": {f"m{n}": "/models" for n in range(17)}}, "models has 17 names; give 1 to 16"),
+        ({"models": {"two words": "/models"}}, "'two words' is no name for a model"),
+        ({"models": {"main": ""}}, "the model main has no path; name its models folder"),
+        ({"models": {"main": 5}}, "the model main has no path; name its models folder"),
+        ({"experiment": '{"name": "e", "arms": {"main": 1}}'}, "has the arm 'main', and the models are: default"),
+        (
+            {"models": {"main": "a", "new": "b"}, "experiment": '{"name": "e", "arms": {"mian": 1}}'},
+            "the experiment e has the arm 'mian', and the models are: main, new",
+        ),
+    ],
+)
+def test_models_and_experiments_that_cannot_be(wrong, sentence):
+    with pytest.raises(ValidationError) as raised:
+        Settings(**wrong)
+    assert sentence in raised.value.errors()[0]["msg"]

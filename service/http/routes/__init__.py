@@ -31,16 +31,14 @@ HEADER_PARAMETERS: list[dict[str, Any]] = [
         "in": "header",
         "required": False,
         "description": "As deadline_ms; the sooner of the two counts.",
-        "schema": {"type": "number", "exclusiveMinimum": 0, "maximum": 600000},
-        "example": 5,
+        "schema": {"type": "number", "exclusiveMinimum": 0, "maximum": 600000, "examples": [5]},
     },
     {
         "name": "X-Priority",
         "in": "header",
         "required": False,
         "description": "Class of the caller: under overload, batch shrinks and is refused first.",
-        "schema": {"type": "string", "enum": ["interactive", "batch"]},
-        "example": "interactive",
+        "schema": {"type": "string", "enum": ["interactive", "batch"], "examples": ["interactive"]},
     },
 ]
 

@@ -9,13 +9,14 @@ from service.http.bodies import BoundedRoute
 from service.http.outer import arrival_of
 from service.http.routes import HEADER_PARAMETERS, worker_of
 from service.http.routes.recommend import ERRORS
-from service.http.schemas import BatchAnswer, BatchRequest
+from service.http.schemas import BatchAnswer, BatchRequest, RecommendRequest
 
 router = APIRouter(tags=["recommend"], route_class=BoundedRoute)
 
 
 @router.post(
     "/recommend/batch",
+    summary="Many questions in one call",
     response_model=BatchAnswer,
     responses=ERRORS,
     openapi_extra={"parameters": HEADER_PARAMETERS},
@@ -27,14 +28,14 @@ async def recommend_batch(request: Request, body: BatchRequest) -> Response:
     once.
     """
     worker, scope = worker_of(request), request.scope
-    most = worker.settings.max_batch
-    if len(body.requests) > most:
-        raise invalid("requests", f"has {len(body.requests)} entries", f"at most {most} entries")
-    model = worker.answering.model
-    n_dims = None if model is None else model.n_dims
-    questions = worker.questions.batch(body.requests, scope["headers"], arrival_of(scope), n_dims)
+
+    def n_dims(entry: RecommendRequest, place: str) -> int | None:
+        model = worker.arms.of_subject(entry.model, entry.user_id, place).model
+        return None if model is None else model.n_dims
+
+    questions = await worker.questions.batch(body.requests, scope["headers"], arrival_of(scope), n_dims)
     wanted, most = sum(question.top_k for question in questions), worker.settings.max_batch_items
     if wanted > most:
         raise invalid("requests", f"ask for {wanted} items together", f"a sum of top_k of at most {most}")
-    answers = await worker.answering.answer_batch(questions, scope["budgetrec.limit"])
+    answers = await worker.arms.answer_batch(questions, scope["budgetrec.limit"])
     return Response(b'{"results":[' + b",".join(answers) + b"]}", media_type="application/json")

@@ -11,13 +11,13 @@ from service.http.schemas import Health
 router = APIRouter(tags=["health"])
 
 
-@router.get("/health/live", responses=documented(500))
+@router.get("/health/live", summary="Is it alive?", responses=documented(500))
 async def live() -> Health:
     """Say that the process answers; true from the first moment."""
     return Health(status="live")
 
 
-@router.get("/health/ready", responses=documented(500, 503))
+@router.get("/health/ready", summary="Is it ready to answer?", responses=documented(500, 503))
 async def ready(request: Request) -> Health:
     """Say that a model is loaded, verified and warmed, and that the service is not shutting down."""
     reason = worker_of(request).not_ready_because()

@@ -100,3 +100,19 @@ def test_waiting_that_nobody_counted(load):
     assert load.is_full(BATCH)
     load.note_wait(0.0)
     assert not load.is_full(BATCH)
+
+
+def test_what_the_others_cost_beside_their_searches_counts(load):
+    load.enter(1000, 0.010)
+    for _ in range(100):
+        load.note_turn(0.010, 0.030)
+    assert load.wait() == pytest.approx(0.030, rel=0.01)
+    for _ in range(100):
+        load.note_turn(0.010, 0.005)
+    assert load.wait() == pytest.approx(0.010, rel=0.01)
+
+
+def test_a_hiccup_moves_the_pace_a_little(load):
+    load.enter(1000, 0.010)
+    load.note_turn(0.010, 100.0)
+    assert load.wait() < 0.020

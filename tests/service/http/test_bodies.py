@@ -1,6 +1,8 @@
 """JSON bodies are counted before they are parsed, and the first fault ends the validation."""
 
+import asyncio
 import json
+import sys
 
 import pytest
 from hypothesis import given
@@ -8,9 +10,10 @@ from hypothesis import strategies as st
 from pydantic import ValidationError
 
 from service.errors import ApiError
-from service.http.bodies import count_values, most_values, parse
+from service.http.bodies import count_values, most_values, parse, read
 from service.http.schemas import BatchRequest, RecommendRequest
 from service.settings import Settings
+from tests.service.running import in_process
 
 JSON = st.recursive(
     st.none() | st.booleans() | st.integers() | st.text(alphabet=st.sampled_from('a"\\,[]{}: é')),
@@ -42,7 +45,7 @@ def test_no_value_is_overlooked_and_nothing_in_a_string_counts(value):
 def test_a_string_over_the_edge_of_a_chunk():
     body = b'["' + b"," * 200_000 + b'","' + b"[" * 100_000 + b'"]'
     assert count_values(body) == 2
-    assert parse(body, 10) == ["," * 200_000, "[" * 100_000]
+    assert parse(body, 10, 1000) == ["," * 200_000, "[" * 100_000]
 
 
 @pytest.mark.parametrize(
@@ -57,16 +60,23 @@ def test_a_string_over_the_edge_of_a_chunk():
 )
 def test_more_values_than_any_question_has_are_refused_unparsed(body):
     with pytest.raises(ApiError) as refused:
-        parse(body, most_values(Settings(), 128))
+        parse(body, most_values(Settings(), 128), 1000)
     assert refused.value.status == 413
 
 
 def test_what_the_limits_allow_is_not_refused():
     settings = Settings()
     ids = {"user_id": "u", "exclude": [f"item,{n}" for n in range(settings.max_exclude)]}
-    assert parse(json.dumps(ids).encode(), most_values(settings, 128)) == ids
+    assert parse(json.dumps(ids).encode(), most_values(settings, 128), 1000) == ids
     vectors = {"requests": [{"vector": [0.5] * 128, "budget": 64, "top_k": 10}] * settings.max_batch}
-    assert parse(json.dumps(vectors).encode(), most_values(settings, 128)) == vectors
+    assert parse(json.dumps(vectors).encode(), most_values(settings, 128), 1000) == vectors
+
+
+def test_a_batch_of_too_many_entries_is_refused_before_they_are_validated():
+    # Few enough values, for a model of many dimensions, that counting them lets it through.
+    body = b'{"requests":[' + b",".join([b"{}"] * 60_000) + b"]}"
+    with pytest.raises(ApiError, match=r"requests has 60000 entries"):
+        parse(body, most_values(Settings(), 128), 1000)
 
 
 @pytest.mark.parametrize(
@@ -100,3 +110,64 @@ def test_a_batch_may_not_ask_for_too_many_items(app):
     response = app.post("/recommend/batch", json={"requests": asks})
     assert response.status_code == 422
     assert "101000 items" in response.json()["error"]["message"]
+
+
+class TestLargeBodies:
+    """Those above 64 KiB are validated where they are parsed, in a thread."""
+
+    @pytest.fixture
+    def read_by(self, monkeypatch):
+        """Of each body that was read: whether there was an event loop in that thread."""
+        loops = []
+
+        def noted(*arguments):
+            loops.append(asyncio._get_running_loop() is not None)
+            return read(*arguments)
+
+        monkeypatch.setattr("service.http.bodies.read", noted)
+        return loops
+
+    def test_off_the_event_loop(self, app, read_by):
+        asks = [{"items": [f"i{n}" for n in range(at, at + 40)], "budget": 16} for at in range(8, 808)]
+        large = app.post("/recommend/batch", json={"requests": asks}).json()["results"]
+        assert read_by == [False]
+        small = app.post("/recommend/batch", json={"requests": asks[:9]}).json()["results"]
+        assert len(read_by) == 1
+        assert [each | {"search_us": 0} for each in large[:9]] == [each | {"search_us": 0} for each in small]
+
+    @pytest.mark.parametrize(
+        ("wrong", "says"),
+        [
+            ({"user_id": "u9", "budget": 0}, "requests[900].budget"),
+            ({"items": [{"item_id": "i9", "wait": 2}]}, "requests[900].items[0]"),
+            ({"user_id": "u9", "at_most": {"category": 0}}, "requests[900].at_most"),
+        ],
+    )
+    def test_what_is_wrong_is_named_as_in_small_ones(self, app, read_by, wrong, says):
+        asks = [{"user_id": "u9", "exclude": [f"i{n:060}"]} for n in range(900)]
+        large = app.post("/recommend/batch", json={"requests": [*asks, wrong]})
+        assert len(read_by) == 1
+        assert large.status_code == 422
+        assert says in large.json()["error"]["message"]
+        small = app.post("/recommend/batch", json={"requests": [wrong]})
+        assert small.status_code == 422
+        named = small.json()["error"]["message"].replace("requests[0]", "requests[900]")
+        assert large.json()["error"]["message"] == named
+
+
+def test_the_event_loop_waits_only_a_moment_for_the_threads_that_read_bodies(model):
+    before = sys.getswitchinterval()
+    with in_process(model.path):
+        assert sys.getswitchinterval() <= 0.001
+    assert sys.getswitchinterval() == before
+
+
+def test_the_most_items_of_a_batch_and_the_furthest_page_are_settings(model):
+    with in_process(model.path, max_batch_items=20, max_offset=5) as app:
+        asks = [{"user_id": "u9", "top_k": 7}] * 3
+        refused = app.post("/recommend/batch", json={"requests": asks})
+        assert refused.status_code == 422
+        assert "at most 20" in refused.json()["error"]["hint"]
+        assert len(app.post("/recommend/batch", json={"requests": asks[:2]}).json()["results"]) == 2
+        assert app.get("/recommend?user_id=u9&offset=5").status_code == 200
+        assert "from 0 to 5" in app.get("/recommend?user_id=u9&offset=6").json()["error"]["hint"]

@@ -181,7 +181,7 @@ def test_methods_that_are_not_taken(app, method, path):
     assert response.headers["allow"]
 
 
-@pytest.mark.parametrize("path", ["/", "/nothing", "/recommend/", "/recommend/batch/1", "/health", "/admin"])
+@pytest.mark.parametrize("path", ["/nothing", "/recommend/", "/recommend/batch/1", "/health", "/admin"])
 def test_paths_that_do_not_exist(app, path):
     is_error(app.get(path), 404, "not_found")
 

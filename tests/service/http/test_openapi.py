@@ -1,11 +1,15 @@
 """The documentation tells the truth: schemathesis asks for everything it promises, and its examples work."""
 
+from pathlib import Path
+
 import pytest
 import schemathesis
 from hypothesis import HealthCheck, Phase, given, settings
 from schemathesis import GenerationMode
 from schemathesis.specs.openapi.checks import positive_data_acceptance
 
+from clients import openapi
+from tests.service.conftest import write_example_scenarios, write_numbered_model
 from tests.service.running import server
 
 CALLS = [
@@ -14,18 +18,26 @@ CALLS = [
     ("post", "/recommend/batch"),
     ("get", "/similar"),
     ("get", "/model"),
+    ("get", "/models"),
     ("get", "/budgets"),
+    ("get", "/scenarios"),
     ("get", "/health/live"),
     ("get", "/health/ready"),
     ("get", "/metrics"),
     ("post", "/admin/reload"),
     ("post", "/admin/rollback"),
+    ("get", "/items"),
+    ("get", "/users"),
+    ("get", "/attributes"),
+    ("get", "/versions"),
 ]
 
 
 @pytest.fixture(scope="module")
 def running(model, tmp_path_factory):
-    with server(model.path, tmp_path_factory.mktemp("openapi") / "log", max_exclude=50, max_batch=5) as service:
+    # A filter that is longer than it may be is to be read and refused, although it is written in a query string.
+    limits = {"max_exclude": 50, "max_batch": 5, "header_limit": 1 << 20}
+    with server(model.path, tmp_path_factory.mktemp("openapi") / "log", **limits) as service:
         yield service
 
 
@@ -67,15 +79,87 @@ def test_every_call_does_what_it_says(running, schema, method, path, mode):
     assert running.get("/health/ready").status_code == 200
 
 
-def test_examples_work_as_printed(running, document):
-    for path in ("/recommend", "/similar"):
-        examples = {p["name"]: p["example"] for p in document["paths"][path]["get"]["parameters"] if p["in"] == "query"}
-        examples |= {"user_id": "u9"} if "user_id" in examples else {"item_id": "i9"}
-        examples = {name: ",".join(value) if isinstance(value, list) else value for name, value in examples.items()}
-        assert running.get(path, params=examples).status_code == 200
-    for name, path in (("RecommendRequest", "/recommend"), ("BatchRequest", "/recommend/batch")):
-        for example in document["components"]["schemas"][name]["examples"]:
-            assert running.post(path, json=example).status_code == 200
+@pytest.fixture(scope="module")
+def numbered(tmp_path_factory):
+    """A service whose users and items have the ids that the examples name: running numbers."""
+    folder = tmp_path_factory.mktemp("numbered")
+    write_numbered_model(folder / "model")
+    scenarios = write_example_scenarios(folder / "scenarios.toml")
+    with server(folder / "model", folder / "log", scenarios=scenarios) as service:
+        yield service
+
+
+def questions_of(path, method, call, schemas):
+    """Every example of a call as a request: each parameter with those that are required, and each body."""
+    parameters = call.get("parameters", [])
+    assert [p["name"] for p in parameters if "examples" not in p["schema"]] == []
+    # Who is asked for comes first, also where it may be said in another way.
+    required = [p for p in parameters if p["required"]] or parameters[:1]
+    for parameter in parameters:
+        query, headers = {}, {}
+        # Similar to one item or to several, not both.
+        alone = path == "/similar" and parameter["name"] == "items"
+        for each in [parameter] if alone else [*required, parameter]:
+            (value,) = each["schema"]["examples"]
+            text = ",".join(value) if isinstance(value, list) else str(value).lower()
+            (query if each["in"] == "query" else headers)[each["name"]] = text
+        if "requestBody" not in call:
+            yield {"method": method, "url": path, "params": query, "headers": headers}
+    content = call.get("requestBody", {}).get("content", {})
+    for schema in (media["schema"] for media in content.values()):
+        for branch in schema.get("anyOf", [schema]):
+            for example in schemas[branch["$ref"].rpartition("/")[2]]["examples"] if "$ref" in branch else []:
+                yield {"method": method, "url": path, "json": example}
+
+
+def test_every_example_works_as_printed(numbered, document):
+    asked = [
+        question
+        for path, calls in document["paths"].items()
+        for method, call in calls.items()
+        for question in questions_of(path, method, call, document["components"]["schemas"])
+    ]
+    assert len(asked) >= 15
+    for question in asked:
+        answer = numbered.client.request(**question)
+        assert answer.status_code == 200, (question, answer.text)
+
+
+# The vocabulary of JSON Schema 2020-12, as far as it says anything about a value.
+KEYWORDS = {
+    "$ref", "type", "enum", "const", "multipleOf", "maximum", "exclusiveMaximum", "minimum", "exclusiveMinimum",
+    "maxLength", "minLength", "pattern", "maxItems", "minItems", "uniqueItems", "maxProperties", "minProperties",
+    "required", "properties", "additionalProperties", "patternProperties", "propertyNames", "items", "prefixItems",
+    "anyOf", "oneOf", "allOf", "not", "title", "description", "default", "examples", "format", "deprecated",
+    "readOnly", "writeOnly", "discriminator",
+}  # fmt: skip
+
+
+def schemas_in(node):
+    """Every schema of a part of the document, however deep."""
+    yield node
+    for key in ("anyOf", "oneOf", "allOf", "prefixItems"):
+        for each in node.get(key, []):
+            yield from schemas_in(each)
+    for key in ("properties", "patternProperties"):
+        for each in node.get(key, {}).values():
+            yield from schemas_in(each)
+    for key in ("items", "additionalProperties", "not"):
+        if isinstance(node.get(key), dict):
+            yield from schemas_in(node[key])
+
+
+def test_every_keyword_is_one_of_json_schema(document):
+    roots = list(document["components"]["schemas"].values())
+    roots += [
+        p["schema"] for calls in document["paths"].values() for c in calls.values() for p in c.get("parameters", [])
+    ]
+    assert {key for root in roots for schema in schemas_in(root) for key in schema} <= KEYWORDS
+
+
+def test_the_kept_document_is_that_of_the_code():
+    kept = (Path(openapi.__file__).parent / "openapi.json").read_text()
+    assert kept == openapi.text(), "run `make client`"
 
 
 def test_limits_are_those_of_settings_and_model(document, model):
@@ -85,9 +169,3 @@ def test_limits_are_those_of_settings_and_model(document, model):
     assert (vector["minItems"], vector["maxItems"]) == (model.n_dims, model.n_dims)
     top_k = next(p for p in document["paths"]["/recommend"]["get"]["parameters"] if p["name"] == "top_k")
     assert top_k["schema"]["maximum"] == 1000
-
-
-def test_the_page_for_people(running):
-    page = running.get("/docs")
-    assert page.status_code == 200
-    assert "/openapi.json" in page.text

@@ -5,7 +5,8 @@ from urllib.parse import quote
 import numpy as np
 import pytest
 
-from tests.service.conftest import CALIBRATION, LONG_ID, N_DIMS, STRANGE_IDS, calibration, write_model
+from greedy_core import Quality
+from tests.service.conftest import CALIBRATION, LONG_ID, N_DIMS, STRANGE_IDS, calibration, quality, write_model
 from tests.service.running import in_process
 
 FIELDS = ["user_id", "items", "budget", "spent", "complete", "degraded", "fallback", "model", "search_us"]
@@ -65,7 +66,7 @@ def test_post_is_get(app):
 
 def test_defaults(app):
     body = app.get("/recommend?user_id=u9").json()
-    assert body["budget"] == 256
+    assert body["budget"] == 512
     assert len(body["items"]) == 10
 
 
@@ -300,19 +301,23 @@ class TestBatch:
         assert "at most 1000" in response.json()["error"]["hint"]
 
 
-def test_similar_items_leave_the_item_itself_out(app, model):
-    body = app.get("/similar?item_id=i100&budget=200&top_k=5").json()
-    vector = model.index.items[100]
-    expected, _ = answer_of(model, vector, budget=200, top_k=5, exclude=np.array([100], dtype=np.int32))
-    same_items(body["items"], expected)
-    assert body["item_id"] == "i100"
-
-
 def test_long_searches_do_not_block_others(model):
     with in_process(model.path, inline_ms=0) as app:
         inline = app.get("/recommend?user_id=u9&budget=64").json()
         assert inline["budget"] == 64
         assert len(inline["items"]) == 10
+
+
+def test_budgets_say_what_each_keeps_of_the_quality_on_real_behaviour(tmp_path):
+    measured = quality()
+    with in_process(write_model(tmp_path / "m", quality=measured).path) as app:
+        told = app.get("/budgets").json()["quality"]
+        described = app.get("/openapi.json").json()["components"]["schemas"]
+    meanings = told.pop("meanings")
+    assert Quality.from_dict(told) == measured
+    assert told["points"][2] == {"budget": 256, "ndcg_at_10": 0.2 * 0.9, "share": 0.9}
+    assert "exact search" in meanings["share"]
+    assert "against exact search" in described["BudgetPoint"]["properties"]["recall_at_10"]["description"]
 
 
 def test_budgets_and_model(app, model):
@@ -322,11 +327,14 @@ def test_budgets_and_model(app, model):
     latencies = [point["latency_us"] for point in budgets["points"]]
     assert latencies == sorted(latencies)
     assert budgets["vectors"] is None
+    assert budgets["quality"] is None
     assert budgets["calibration"] == {
         "sample_size": 500,
         "directions": "principal",
         "screening": "threshold",
         "held_out": True,
+        "filtered": CALIBRATION["filtered"],
+        "rows_recall": 1.0,
     }
     assert set(budgets["cost_law"]) == {"a_us", "b_us"}
     described = app.get("/model").json()

@@ -5,8 +5,8 @@ import shutil
 import numpy as np
 import pytest
 
-from greedy_core import GreedyIndex, write_bundle
-from tests.service.conftest import N_DIMS, write_model
+from greedy_core import GreedyIndex, VersionsFolder, write_bundle
+from tests.service.conftest import N_DIMS, quality, write_model
 from tests.service.running import in_process, poll
 
 
@@ -172,8 +172,9 @@ class TestRefusals:
         response = app.post("/admin/reload", json={"version": "poor"})
         assert response.status_code == 409
         message = response.json()["error"]["message"]
-        assert "0.7200" in message
-        assert "0.9000" in message
+        # Halfway between the budgets 256 and 1,024 on the logarithmic scale, where the default budget ends.
+        assert "budget 512 is 0.7560" in message
+        assert "0.9450" in message
         assert version(app) == "v1"
         assert app.post("/admin/reload", json={"version": "poor", "force": True}).status_code == 200
         assert version(app) == "poor"
@@ -181,6 +182,24 @@ class TestRefusals:
     def test_within_the_tolerance(self, folder):
         with in_process(folder.path, recall_tolerance=0.2) as app:
             assert app.post("/admin/reload", json={"version": "poor"}).status_code == 200
+
+    @pytest.mark.parametrize(("ndcg", "status"), [(0.198, 200), (0.17, 409), (None, 409)])
+    def test_lower_ndcg_on_real_behaviour_where_the_operator_says_how_far(self, tmp_path, ndcg, status):
+        folder = VersionsFolder(tmp_path)
+        write_model(tmp_path / "old", quality=quality(0.2))
+        write_model(tmp_path / "new", quality=None if ndcg is None else quality(ndcg))
+        folder.promote("old")
+        with in_process(tmp_path, ndcg_tolerance=0.05, default_budget=256) as app:
+            response = app.post("/admin/reload", json={"version": "new"})
+            assert response.status_code == status
+            if ndcg == 0.17:
+                # 90 % of it is kept at the default budget.
+                assert "at budget 256 is 0.1530, the running model has 0.1800" in response.json()["error"]["message"]
+                assert "at most 5.0%" in response.json()["error"]["message"]
+            if ndcg is None:
+                assert "not measured on real behaviour" in response.json()["error"]["message"]
+        with in_process(tmp_path) as app:
+            assert app.post("/admin/reload", json={"version": "new"}).status_code == 200
 
     @pytest.mark.parametrize("name", ["nothing", "../v1", "", "current", "a" * 500])
     def test_versions_that_are_none(self, app, name):

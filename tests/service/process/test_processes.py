@@ -111,7 +111,9 @@ def test_swaps_under_load_fail_no_request(two_workers, folder):
             assert outcome["workers"] == {"total": 2, "serving": 2}
         refused = httpx.post(two_workers.address + "/admin/reload", json={"version": "corrupt"}, timeout=20)
         assert refused.status_code == 409
-        assert httpx.post(two_workers.address + "/admin/rollback", timeout=20).json()["version"] == "v1"
+        rolled_back = httpx.post(two_workers.address + "/admin/rollback", timeout=20)
+        assert rolled_back.status_code == 200, rolled_back.text
+        assert rolled_back.json()["version"] == "v1"
         seen = len(load.models)
         poll(lambda: len(load.models) > seen + 50, "answers after the last swap")
     assert load.errors == []

@@ -8,6 +8,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from service.settings import Settings
 from service.telemetry.families import BUDGET_CLASSES, LAYOUT, SECONDS, Family, Layout, budget_class
 from service.telemetry.metrics import Metrics, forget_worker, shared_bytes
+from service.telemetry.model_metrics import ModelMetrics
 from service.telemetry.recall_monitor import WAITING, RecallMonitor
 from service.telemetry.sampling import RateLimit, Sampler
 from tests.service.running import in_process, metric, poll
@@ -113,7 +114,7 @@ def test_the_cost_law_is_exported(app):
 
 def test_a_model_version_with_quotes_is_escaped(memory):
     metrics = Metrics(memory)
-    metrics.model('we"ird\\version\n', built=0, loaded=0, seconds=0)
+    ModelMetrics(metrics).serves('we"ird\\version\n', built=0, loaded=0, seconds=0)
     families = {family.name: family for family in text_string_to_metric_families(metrics.exposition().decode())}
     assert families["budgetrec_model_info"].samples[0].labels["version"] == 'we"ird\\version\n'
 
@@ -139,7 +140,7 @@ class TestManyWorkers:
         first = Metrics(memory, slots=2, slot=1)
         first.count("budgetrec_unknown_users_total", by=41)
         first.set("budgetrec_workers", 1)
-        first.model("old", built=1, loaded=1, seconds=1)
+        ModelMetrics(first).serves("old", built=1, loaded=1, seconds=1)
         watcher = Metrics(memory, slots=2, slot=0)
         forget_worker(watcher.rows, 1)
         text = watcher.exposition().decode()
@@ -152,7 +153,7 @@ class TestManyWorkers:
     def test_two_versions_during_a_swap(self, memory):
         workers = [Metrics(memory, slots=2, slot=slot) for slot in range(2)]
         for worker, version in zip(workers, ("old", "new"), strict=True):
-            worker.model(version, built=0, loaded=0, seconds=0)
+            ModelMetrics(worker).serves(version, built=0, loaded=0, seconds=0)
         text = workers[0].exposition().decode()
         assert metric(text, 'budgetrec_model_info{version="old"}') == 1
         assert metric(text, 'budgetrec_model_info{version="new"}') == 1
@@ -224,3 +225,13 @@ def test_a_rate_limit_counts_what_it_suppresses():
     assert [limit.passes(10.0 + step / 10) for step in range(5)] == [True, True, False, False, False]
     assert limit.suppressed == 3
     assert limit.passes(11.1)
+
+
+def test_some_metrics_alone(app):
+    text = app.get("/metrics", params={"name[]": "budgetrec_ready,budgetrec_workers"}).text
+    assert {line.split()[2] for line in text.splitlines() if line.startswith("# TYPE")} == {
+        "budgetrec_ready", "budgetrec_workers",
+    }  # fmt: skip
+    unknown = app.get("/metrics", params={"name[]": "budgetrec_reedy"})
+    assert unknown.status_code == 422
+    assert unknown.json()["error"]["message"] == "name[] has 'budgetrec_reedy'."
