@@ -1,0 +1,1 @@
+"""Clients of the service, and the document that they are made from."""
