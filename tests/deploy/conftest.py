@@ -1,52 +1,33 @@
-"""Tests with real parts. Where a part is missing they say so at the end, and fail if CI=true."""
+"""Real fleets for the tests."""
 
 from __future__ import annotations
 
-import os
 import shutil
+from contextlib import ExitStack
 
 import pytest
 
-from loadtests.http.fleet import Fleet, find_command
+from loadtests.http.fleet import Fleet
 from loadtests.http.models import make_models
 
-_UNAVAILABLE = "did not run, the command is missing: "
-_HELP = "As root on Debian, deploy/install-packages.sh installs nginx and Prometheus; kubectl comes from kubernetes.io."
+# What runs for the tests of this folder. Pytest's scope of a package is that of the whole session where there are none.
+_running = ExitStack()
 
 
-def pytest_configure(config):
-    config.addinivalue_line("markers", "needs(*commands): the commands without which a test cannot run")
-
-
-def pytest_runtest_setup(item):
-    wanted = [name for mark in item.iter_markers("needs") for name in mark.args]
-    missing = sorted({name for name in wanted if find_command(name) is None})
-    if not missing:
-        return
-    reason = _UNAVAILABLE + ", ".join(missing)
-    if os.environ.get("CI") == "true":
-        pytest.fail(f"{reason}. CI runs every test. {_HELP}", pytrace=False)
-    pytest.skip(reason)
-
-
-def pytest_terminal_summary(terminalreporter):
-    absent = [report for report in terminalreporter.stats.get("skipped", []) if _UNAVAILABLE in str(report.longrepr)]
-    if not absent:
-        return
-    terminalreporter.section("NOT RUN", sep="!", red=True, bold=True)
-    for report in absent:
-        terminalreporter.line(f"{report.nodeid}: {report.longrepr[2].removeprefix('Skipped: ')}")
-    terminalreporter.line(_HELP)
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item, nextitem):
+    """End what runs with the folder's last test, so that the others have the machine."""
+    if nextitem is None or nextitem.path.parent != item.path.parent:
+        _running.close()
 
 
 @pytest.fixture(scope="session")
 def fleet(tmp_path_factory):
     """Three replicas with models folders of their own, so that a swap can roll; the monitor looks at every request."""
     directory = tmp_path_factory.mktemp("fleet")
-    source = make_models(directory / "models")
+    source = make_models(directory / "models", n_items=5000)
     folders = [directory / f"models-{i}" for i in range(3)]
     for folder in folders:
         shutil.copytree(source, folder, symlinks=True)
     env = {"BUDGETREC_MONITOR_SHARE": "1", "BUDGETREC_MONITOR_CPU": "0.2"}
-    with Fleet(directory, folders, env=env, with_prometheus=True) as fleet:
-        yield fleet
+    return _running.enter_context(Fleet(directory, folders, env=env, with_prometheus=True))

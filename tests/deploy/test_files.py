@@ -13,7 +13,7 @@ from service.settings import Settings
 
 SCRIPTS = sorted(path.relative_to(REPOSITORY).as_posix() for path in DEPLOY.rglob("*.sh"))
 LINTERS = {
-    "hadolint": ["hadolint", "Dockerfile"],
+    "hadolint": ["hadolint", "Dockerfile", "deploy/ray/Dockerfile"],
     "shellcheck": ["shellcheck", *SCRIPTS],
     "yamllint": ["yamllint", "-c", "deploy/yamllint.yaml", "--strict", "docker-compose.yml", "deploy"],
     "compose": ["check-jsonschema", "--builtin-schema", "vendor.compose-spec", "docker-compose.yml"],

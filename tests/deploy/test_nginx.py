@@ -64,6 +64,13 @@ def test_request_id_is_made_where_none_or_a_strange_one_came(client, replicas, s
     assert answer.headers["x-request-id"] == request.headers["x-request-id"]
 
 
+def test_a_trace_goes_through(client, replicas):
+    trace = {"traceparent": "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01", "tracestate": "shop=1"}
+    assert client.get("/recommend", headers=trace).status_code == 200
+    (seen,) = [request for replica in replicas for request in replica.requests]
+    assert {name: seen.headers[name] for name in trace} == trace
+
+
 def test_a_read_survives_a_replica_that_resets(client, replicas):
     replicas[0].behaviour = "reset"
     for _ in range(20):
