@@ -27,11 +27,13 @@ from greedy_core import MANIFEST_NAME, Bundle, StorageError
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
 
+    from greedy_core import SimilarItems
+
 Verdict = Literal["refused", "same", "different"]
 
 # Arrays whose values are the maker's own choice: another value is another model, not a damaged one.
 _FREE = frozenset({"users.vectors", "users.known", "seen.items", "seen.starts", "popular"})
-_FREE_TEXTS = ("items.titles.",)
+_FREE_PARTS = ("items.titles.", "attributes.")
 # The fit is compared with the rows within a tolerance; a flipped bit may be within it.
 _WITHIN_TOLERANCE = frozenset(
     {
@@ -39,6 +41,12 @@ _WITHIN_TOLERANCE = frozenset(
         "index.list_values",
         "index.axes",
         "users.remembered",
+        "similar.rows",
+        "similar.list_values",
+        "similar.axes",
+        "similar.remembered",
+        "fold_in.gram",
+        "fold_in.inverse",
     }
 )
 _WRONG_FLOATS = (np.nan, np.inf, -np.inf, 1e30, 2e15)
@@ -109,7 +117,22 @@ def answers(bundle: Path) -> bytes:
                 if nonsense:
                     raise AssertionError(f"{bundle} answers nonsense: {found}")
                 said.append([found.ids.tolist(), found.scores.tolist(), found.spent, found.complete])
+    said += [opened.vector_of_items([item]).vector.tolist() for item in range(min(3, opened.n_items))]
+    said.append(None if opened.similar is None else _neighbours(opened.similar, opened.n_items))
+    for each in opened.attributes.describe():
+        attribute = opened.attributes[each["name"]]
+        said.append([each, [attribute.value(item) for item in range(opened.n_items)]])
     return hashlib.sha256(repr(said).encode()).digest()
+
+
+def _neighbours(similar: SimilarItems, n_items: int) -> list[Any]:
+    """Return what each item, and some together, find."""
+    found = []
+    for items in [*([item] for item in range(n_items)), [0, 1, n_items - 1]]:
+        query, remembered, exclude = similar.query(items)
+        result = similar.index.search(query, 5, 7, exclude, None, remembered)
+        found.append([result.ids.tolist(), result.scores.tolist(), result.spent])
+    return found
 
 
 def judge(mutant: Path, expected: bytes) -> Verdict:
@@ -177,7 +200,7 @@ def _exchange_files(path: Path, pair: tuple[str, str]) -> None:
 
 def _of_array(bundle: Path, name: str, rng: np.random.Generator) -> Iterator[Mutation]:
     array = np.load(bundle / f"{name}.npy")
-    free = name in _FREE or name.startswith(_FREE_TEXTS)
+    free = name in _FREE or name.startswith(_FREE_PARTS)
     yield Mutation(f"{name} dropped, signed", partial(_edit_entries, edit=lambda files: files.pop(name)))
     yield Mutation(
         f"{name} under another name, signed",
@@ -202,7 +225,10 @@ def _of_array(bundle: Path, name: str, rng: np.random.Generator) -> Iterator[Mut
     for value in wrong:
         at = int(rng.integers(array.size))
         yield Mutation(
-            f"{name}[{at}] = {value}, signed", partial(_store, name=name, change=partial(_put, at=at, value=value))
+            f"{name}[{at}] = {value}, signed",
+            partial(_store, name=name, change=partial(_put, at=at, value=value)),
+            # A price may be as large as it likes.
+            plausible=name.startswith("attributes.") and abs(value) < np.inf,
         )
     if array.ndim == 2:
         row = int(rng.integers(len(array)))

@@ -46,7 +46,7 @@ def large(trial: Trial) -> Path:
         items, users = vectors(trial.directory, 0, LARGE_ITEMS, N_USERS, LARGE_DIMS)
         succeed(
             *("build", "--items", items, "--users", users, "--models", folder, "--version", "large", "--promote"),
-            *("--directions", "axes", "--max-budget", "50000", "--no-calibrate"),
+            *("--directions", "axes", "--max-budget", "50000", "--no-calibrate", "--no-similar"),
         )
     return folder
 

@@ -43,7 +43,7 @@ QUICK = Amounts(
     crowd=300,
     storm=0,
     body_megabytes=(1,),
-    part_seconds=60,
+    part_seconds=180,
 )
 SHORT = Amounts(
     requests=12_000,

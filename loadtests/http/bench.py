@@ -83,6 +83,7 @@ def model_650k() -> Bundle:
             user_ids=range(1, N_USERS + 1),
             item_ids=(f"item-{number}" for number in range(len(data.items))),
             calibrated=False,
+            similar=False,
             progress=True,
         )
     return Bundle.open(path)
@@ -339,7 +340,11 @@ def main() -> None:
     parser.add_argument("--models", nargs="+", choices=["demo", "650k"], default=["demo", "650k"])
     parser.add_argument("--rounds", type=int, default=5)
     parser.add_argument("--seconds", type=float, default=2.0)
-    parser.add_argument("--before", type=Path, help="another checkout, set up, to compare with on the demo model")
+    parser.add_argument(
+        "--before",
+        type=lambda path: Path(path).resolve(),
+        help="another checkout, set up, to compare with on the demo model",
+    )
     parser.add_argument("--write", action="store_true", help=f"keep the tables in {RESULTS.name}")
     parser.add_argument("--json", type=Path, help="keep every round in this file")
     options = parser.parse_args()

@@ -5,9 +5,10 @@ import json
 import numpy as np
 import pytest
 
+from greedy_core import ExactIndex
 from loadtests.index import datasets, measure
 from loadtests.index.peers import __main__ as command
-from loadtests.index.peers import libraries, race, report
+from loadtests.index.peers import filters, libraries, race, report
 from loadtests.index.peers.contestants import (
     AS_BUILT,
     EXACT,
@@ -222,3 +223,53 @@ def test_a_run_ends_in_tables_a_plot_and_results(run, tmp_path):
 def test_a_file_that_is_not_there_is_one_sentence(capsys):
     assert command.main(["--interactions", "nowhere.npz"]) == 2
     assert capsys.readouterr().err == "There is no file nowhere.npz; expected a .npz with arrays user and item.\n"
+
+
+# ---- filters -----------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", filters.KINDS)
+def test_a_filter_leaves_its_share(tiny, kind):
+    drawn = filters.draw(tiny.items, kind, 0.1, 3)
+    assert drawn.mask.sum() == 60
+    assert (drawn.mask == filters.draw(tiny.items, kind, 0.1, 3).mask).all()
+    assert (drawn.mask != filters.draw(tiny.items, kind, 0.1, 4).mask).any()
+
+
+def test_under_filters_ours_and_the_exact_scan_find_what_is_eligible(tiny, ours, tmp_path, monkeypatch):
+    # Six items are scanned in no time, and a hiccup of the machine is ten times that: no budget is left out for it.
+    monkeypatch.setattr(filters, "passed", lambda _setting, queries: [0.0 for _ in queries])
+    index = ours.index
+    rows = filters.compare(index, ExactIndex.build(tiny.items), [], tiny.queries[:8], rounds=1)
+    assert [row["eligible"] for row in rows] == [600, *(2 * [300, 60, 18, 6, 1])]
+    for row in rows:
+        # 256 products are for all that is eligible, or for nearly all.
+        assert row["recall_at_256"] > 0.9
+        assert row["most_recall"][EXACT] == 1.0
+        assert row["most_recall"][VECTOR] >= 0.95
+        assert row["seconds"][EXACT] > 0
+    run = {"data": "tiny", "rows": rows, "command": "c", "date": "d", "machine": "m", "queries": 8, "rounds": 1}
+    run |= {"screening": "walk", "peers": []}
+    (tmp_path / "filters-tiny.json").write_text(json.dumps(run))
+    page = tmp_path / "RESULTS.md"
+    page.write_text(f"before\n{report.FILTERS_BEGIN}\nold\n{report.FILTERS_END}\nafter\n")
+    assert report.write_results(tmp_path, page) == 1
+    text = page.read_text()
+    assert text.startswith("before\n")
+    assert text.endswith("after\n")
+    assert "old" not in text
+    assert "| independent | 10.0% | 60 |" in text
+
+
+def test_a_peer_is_asked_under_the_filter(tiny):
+    """Whatever library is installed returns eligible items only."""
+    mask = filters.draw(tiny.items, "independent", 0.3, 1).mask
+    for peer in (libraries.HnswlibIp(M=8), libraries.FaissHnsw(M=8), libraries.FaissIvfFlat(lists=4)):
+        try:
+            peer.build(np.array(tiny.items), float("inf"))
+        except ImportError:
+            continue
+        for setting in filters.peer_settings(peer, mask):
+            setting.prepare()
+            ids = np.asarray(setting.ids(setting.search(tiny.queries[0])))
+            assert mask[ids[ids >= 0]].all()

@@ -3,6 +3,7 @@
     python -m loadtests.index.peers --data topics --items 650000 --dims 128
     python -m loadtests.index.peers --interactions ratings.npz --dims 64 128 200 --quick
     python -m loadtests.index.peers --interactions ratings.npz --dims 64 --method towers-cosine bpr
+    python -m loadtests.index.peers --interactions ratings.npz --dims 128 --filters
     python -m loadtests.index.peers --results            # all runs so far into RESULTS.md
 
 Prints tables and writes loadtests/index/out/peers-*.{json,png}.
@@ -23,8 +24,9 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 import numpy as np
 from rich.console import Console
 
+from greedy_core import ExactIndex
 from loadtests.index import datasets, measure
-from loadtests.index.peers import report
+from loadtests.index.peers import filters, report
 from loadtests.index.peers.contestants import AS_BUILT, OURS, Contestant, Ours, Setting, exact_scan, searched
 from loadtests.index.peers.libraries import FAMILIES, TooSlowError, enter, lineup
 from loadtests.index.peers.race import Entry, race, recall, side_by_side
@@ -99,6 +101,31 @@ def compare(
         "screening": str(ours.index.screening),
         "recall_at_budget": _recall_at_budget(ours, asked, truth),
         "breakdown": {family: breakdown(ours, family, points, asked, rounds) for family in OURS},
+    }
+
+
+def compare_filters(data: Dataset, *, queries: int, rounds: int, limit: float) -> dict[str, Any]:
+    """Build ours and one of each peer that can filter, and return the run as JSON holds it."""
+    items = np.array(data.items)
+    ours = Ours(items, data.users)
+    peers = {}
+    for peer in lineup(len(items), quick=True):
+        # Of each family the last, which has the most edges or partitions.
+        if peer.family in filters.FAMILIES:
+            peers[peer.family] = peer
+    for peer in peers.values():
+        enter(peer, items, data.name, limit=limit)
+        console.print(f"{peer.name} is there", highlight=False)
+    measure.one_thread()
+    asked = np.ascontiguousarray(data.queries[:queries])
+    rows = filters.compare(ours.index, ExactIndex.build(items), list(peers.values()), asked, rounds=rounds)
+    return {
+        "data": data.name,
+        "queries": len(asked),
+        "rounds": rounds,
+        "screening": str(ours.index.screening),
+        "peers": [peer.name for peer in peers.values()],
+        "rows": rows,
     }
 
 
@@ -182,9 +209,19 @@ def parser() -> argparse.ArgumentParser:
     options.add_argument("--queries", type=int, default=500)
     options.add_argument("--rounds", type=int, default=7)
     options.add_argument("--limit", type=float, default=300, help="seconds for one build (default: %(default)s)")
+    options.add_argument("--filters", action="store_true", help="compare under filters, by the share they leave")
     options.add_argument("--build", action="store_true", help="only build the peers and keep them for a later run")
     options.add_argument("--results", action="store_true", help="only put the tables of all runs into RESULTS.md")
     return options
+
+
+def sign(run: dict[str, Any], options: argparse.Namespace, path: Path | None, dims: int, method: str) -> None:
+    """Note in a run how, when and where it was made."""
+    source = f"--interactions {path.name}" if path else f"--data {options.data} --items {options.items}"
+    flags = [f"--method {method}"] * (method != "als") + [f"--alpha {options.alpha:g}"] * (options.alpha != 1)
+    flags += ["--quick"] * options.quick + ["--filters"] * options.filters
+    run["command"] = " ".join(["python -m loadtests.index.peers", source, f"--dims {dims}", *flags])
+    run["date"], run["machine"] = time.strftime("%Y-%m-%d %H:%M"), machine()
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -208,6 +245,12 @@ def main(arguments: list[str] | None = None) -> int:
                 items = np.array(data.items)
                 gather(items, data.name, quick=options.quick, limit=options.limit, families=options.peers)
                 continue
+            if options.filters:
+                run = compare_filters(data, queries=options.queries, rounds=options.rounds, limit=options.limit)
+                sign(run, options, path, dims, method)
+                report.show_filters(run, console)
+                (OUT / f"filters-{data.name}.json").write_text(json.dumps(run, indent=1))
+                continue
             run = compare(
                 data,
                 queries=options.queries,
@@ -216,11 +259,7 @@ def main(arguments: list[str] | None = None) -> int:
                 limit=options.limit,
                 families=options.peers,
             )
-            source = f"--interactions {path.name}" if path else f"--data {options.data} --items {options.items}"
-            flags = [f"--method {method}"] * (method != "als") + [f"--alpha {options.alpha:g}"] * (options.alpha != 1)
-            flags += ["--quick"] * options.quick
-            run["command"] = " ".join(["python -m loadtests.index.peers", source, f"--dims {dims}", *flags])
-            run["date"], run["machine"] = time.strftime("%Y-%m-%d %H:%M"), machine()
+            sign(run, options, path, dims, method)
             report.show(run, console)
             stem = f"peers-{data.name}"
             (OUT / f"{stem}.json").write_text(json.dumps(run, indent=1))

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from loadtests.index.peers.frontier import Verdict
 
 BEGIN, END = "<!-- tables: python -m loadtests.index.peers --results -->", "<!-- end of tables -->"
+FILTERS_BEGIN, FILTERS_END = "<!-- filters: python -m loadtests.index.peers --results -->", "<!-- end of filters -->"
 
 
 def judged(run: dict[str, Any], family: str) -> list[Verdict]:
@@ -197,6 +198,52 @@ def _unspread(height: Any) -> Any:
     return 1 - (1 - height).clip(min=0) ** 2
 
 
+def filter_heads(run: dict[str, Any]) -> list[str]:
+    """Return the heads of the table of a run under filters."""
+    families = [family for family in run["rows"][-1]["seconds"] if family not in (VECTOR, EXACT)]
+    return [
+        "attribute",
+        "share",
+        "eligible",
+        "recall at 256",
+        "ours us",
+        *(f"{name} us" for name in families),
+        "exact us",
+    ]
+
+
+def filter_rows(run: dict[str, Any]) -> list[list[str]]:
+    """Return a row for each filter: recall at a budget of 256, and each family's time at a recall@10 of 0.95."""
+    families = [family for family in run["rows"][-1]["seconds"] if family not in (VECTOR, EXACT)]
+    return [
+        [
+            row["kind"],
+            f"{row['share']:.1%}",
+            f"{row['eligible']:,}",
+            f"{row['recall_at_256']:.3f}",
+            *(_reached(row, family) for family in (VECTOR, *families, EXACT)),
+        ]
+        for row in run["rows"]
+    ]
+
+
+def _reached(row: dict[str, Any], family: str) -> str:
+    if family not in row["seconds"]:
+        return ""
+    seconds = row["seconds"][family]
+    return micros(seconds) if seconds is not None else f"- ({row['most_recall'][family]:.2f})"
+
+
+def show_filters(run: dict[str, Any], console: Console) -> None:
+    """Print the table of a run under filters."""
+    table = Table(title=f"{run['data']}: under filters, time at a recall@10 of 0.95")
+    for head in filter_heads(run):
+        table.add_column(head, justify="left" if head == "attribute" else "right")
+    for row in filter_rows(run):
+        table.add_row(*row)
+    console.print(table)
+
+
 def _markdown(heads: Sequence[str], rows: Sequence[Sequence[str]]) -> list[str]:
     lines = [heads, ["---", *("---:" for _ in heads[1:])], *rows]
     return ["| " + " | ".join(line) + " |" for line in lines]
@@ -210,7 +257,26 @@ def write_results(folder: Path, page: Path) -> int:
         lines += ["", f"### {run['data']}", "", f"`{run['command']}`, {run['date']}, {run['machine']}.", ""]
         lines += [*_markdown(VERDICT_HEADS, verdict_rows(run)), ""]
         lines += [*_markdown(FAMILY_HEADS, family_rows(run)), "", *(f"- {line}" for line in remarks(run))]
-    before, rest = page.read_text().split(BEGIN)
-    after = rest.split(END)[1]
-    page.write_text("\n".join([before + BEGIN, *lines, "", END + after]))
-    return len(runs)
+    filtered = [json.loads(path.read_text()) for path in sorted(folder.glob("filters-*.json"))]
+    below: list[str] = []
+    for run in filtered:
+        below += [
+            "",
+            f"### Under filters: {run['data']}",
+            "",
+            f"`{run['command']}`, {run['date']}, {run['machine']}.",
+            "",
+        ]
+        below += [*_markdown(filter_heads(run), filter_rows(run)), ""]
+        below.append(
+            f"- {run['queries']} queries, {run['rounds']} rounds; {run['screening']}; {', '.join(run['peers'])}."
+        )
+    text = _between(page.read_text(), FILTERS_BEGIN, FILTERS_END, below) if filtered else page.read_text()
+    page.write_text(_between(text, BEGIN, END, lines) if runs else text)
+    return len(runs) + len(filtered)
+
+
+def _between(text: str, begin: str, end: str, lines: Sequence[str]) -> str:
+    """Return the text with other lines between two marks."""
+    before, rest = text.split(begin)
+    return "\n".join([before + begin, *lines, "", end + rest.split(end)[1]])

@@ -1,0 +1,41 @@
+"""What so many items take and cost, in shards: arithmetic on what a bundle's arrays hold and what was measured."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, NamedTuple
+
+if TYPE_CHECKING:
+    from loadtests.fleet.simulation import Latencies
+
+_GIB = 1 << 30
+# Of an item: its row of float32, two codes of two bits a coordinate, 32 neighbours, an id of 16 bytes with its place.
+_NEIGHBOURS, _ID_BYTES = 32, 16 + 8 + 12
+# Lists are as long as the largest budget, whatever the number of items.
+_MAX_BUDGET = 4096
+# What a core costs for an hour, and what a million requests cost by it, in the same money.
+PRICE_OF_CORE_HOUR = 0.04
+
+
+class Sizing(NamedTuple):
+    """Memory in GiB, time in seconds of a core."""
+
+    shard_gib: float
+    total_gib: float
+    core_seconds_per_million: float
+    cost_per_million: float
+
+    @classmethod
+    def of(
+        cls, items: int, shards: int, latencies: Latencies, *, dims: int = 128, replicas: int = 2, budget: int = 1024
+    ) -> Sizing:
+        """Return the sizes for items of so many dimensions."""
+        each = -(-items // shards)
+        stride = -(-dims // 16) * 16
+        item = stride * 4 + 2 * (stride // 4 + 8) + _NEIGHBOURS * 4 + _ID_BYTES
+        lists = 2 * dims * (_MAX_BUDGET + 1) * 8
+        shard = (each * item + lists) / _GIB
+        share = max(1, budget // shards)
+        # A call is work on both of its ends.
+        milliseconds = shards * (latencies.fixed + latencies.per_product * share + 2 * latencies.call) + latencies.front
+        seconds = milliseconds / 1000 * 1_000_000
+        return cls(shard, shard * shards * replicas, seconds, seconds / 3600 * PRICE_OF_CORE_HOUR)
