@@ -2,9 +2,15 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-NATIVE := setup.py greedy_core/_kernel.pyx greedy_core/_graph.pyx $(wildcard greedy_core/native/*)
+WITH_BIN := PATH="$(CURDIR)/$(BIN):$$PATH"
+# Written by npm when everything that the TypeScript client's package names is installed.
+NODE   := clients/typescript/node_modules/.package-lock.json
+NATIVE := setup.py $(wildcard greedy_core/*.pyx) $(wildcard greedy_core/native/*)
 
-.PHONY: help serve test lint bench peers paper httpbench loadtest chaos sanitize race fuzz wheel-test clean
+# Tests that only compute run side by side; those that start services and look at the clock, one after the other.
+COMPUTING := tests/core tests/loadtests
+
+.PHONY: help serve test lint bench peers paper httpbench loadtest cluster fleet chaos sanitize race fuzz wheel-test release client docs screenshots clean
 
 help:  ## what can be made
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | awk -F':.*## ' '{printf "  make %-11s %s\n", $$1, $$2}'
@@ -12,15 +18,17 @@ help:  ## what can be made
 serve: $(VENV)/serve.stamp  ## serve the demo model on 127.0.0.1:8000
 	$(BIN)/budgetrec demo
 
-test: $(VENV)/test.stamp  ## run all tests
+test: $(VENV)/test.stamp $(NODE)  ## run all tests
 	sh deploy/install-packages.sh
-	$(BIN)/python -m pytest
+	$(BIN)/python -m pytest -n auto --dist loadfile $(COMPUTING)
+	$(BIN)/python -m pytest $(COMPUTING:%=--ignore=%)
 
-lint: $(VENV)/dev.stamp  ## formatting, lint and types
+lint: $(VENV)/dev.stamp $(NODE)  ## formatting, lint and types
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
-	PATH="$(CURDIR)/$(BIN):$$PATH" cython-lint greedy_core loadtests
+	$(WITH_BIN) cython-lint greedy_core loadtests
 	$(BIN)/mypy
+	REDOCLY_TELEMETRY=off $(WITH_BIN) clients/typescript/node_modules/.bin/redocly lint --config clients/redocly.yaml clients/openapi.json
 
 bench: $(VENV)/dev.stamp  ## what a budget costs and buys, against the exact scan
 	$(BIN)/python -m loadtests.index.bench $(ARGS)
@@ -39,6 +47,12 @@ loadtest: $(VENV)/dev.stamp  ## the service and a fleet under load; writes a rep
 	sh deploy/install-packages.sh
 	$(BIN)/python -m loadtests.http $(ARGS)
 
+cluster: $(VENV)/dev.stamp  ## shards on a real Ray: overhead, faults, batches; writes what the simulated fleet is fed with
+	$(BIN)/python -m loadtests.cluster $(ARGS)
+
+fleet: $(VENV)/dev.stamp  ## a simulated fleet of up to 1,000 shards and a billion items; tables for sizing
+	$(BIN)/python -m loadtests.fleet $(ARGS)
+
 chaos: $(VENV)/dev.stamp  ## faults of every kind against the service; a table of what was wrong
 	$(BIN)/python -m loadtests.chaos $(ARGS)
 
@@ -52,12 +66,16 @@ fuzz: $(VENV)/test.stamp  ## random arrays through the kernels (ARGS="SECONDS SE
 	sh .ci/fuzz $(ARGS)
 	$(BIN)/python -m loadtests.chaos.reader --millions 3
 
-wheel-test: $(VENV)/test.stamp  ## build a wheel and run the core's tests against it, outside of the tree
+wheel-test: $(VENV)/test.stamp  ## build sdist and wheels for each Python here, and try them without a compiler
 	sh .ci/wheel-test $(BIN)/python
+
+release: $(VENV)/test.stamp  ## the same, and keep in dist/ what a release consists of
+	sh .ci/wheel-test $(BIN)/python dist
 
 clean:  ## remove everything that was made
 	rm -rf $(VENV) build dist *.egg-info .cache .hypothesis .pytest_cache .mypy_cache .ruff_cache
-	rm -f greedy_core/_kernel.cpp greedy_core/_graph.cpp greedy_core/*.so
+	rm -f greedy_core/_kernel.cpp greedy_core/_graph.cpp greedy_core/_fold_in.cpp greedy_core/*.so
+	rm -rf clients/typescript/node_modules clients/typescript/dist
 	find . -name __pycache__ -prune -exec rm -rf {} +
 
 # ---- the environment -------------------------------------------------------------------------------------------
@@ -78,6 +96,25 @@ $(VENV)/test.stamp: $(VENV)/bin/python pyproject.toml $(NATIVE)
 $(VENV)/dev.stamp: $(VENV)/bin/python pyproject.toml $(NATIVE)
 	sh .ci/install $(VENV) '[dev]'
 	@touch $@ $(VENV)/serve.stamp $(VENV)/test.stamp
+
+# Node and npm come with the test extra.
+$(NODE): clients/typescript/package-lock.json | $(VENV)/test.stamp
+	cd clients/typescript && $(WITH_BIN) npm ci --silent --no-audit --no-fund
+	@touch $@
+
+docs: $(VENV)/dev.stamp  ## the documentation site, in .cache/site
+	cd docs && PYTHONPATH="$(CURDIR)" NO_MKDOCS_2_WARNING=1 "$(CURDIR)/$(BIN)/mkdocs" build --quiet --strict
+	@echo "The site is in .cache/site: open index.html, or \`python3 -m http.server -d .cache/site\` for the search, too."
+
+screenshots: $(VENV)/dev.stamp  ## the pictures of the page at /, light and dark, in docs/pages/pictures
+	sh deploy/install-packages.sh
+	$(BIN)/python docs/screenshots.py $(ARGS)
+
+client: $(NODE)  ## make clients/openapi.json and the clients' types anew
+	$(BIN)/python -m clients.openapi > clients/openapi.json
+	$(BIN)/python -m clients.python_types > clients/python/budgetrec_client/types.py
+	cd clients/typescript && $(WITH_BIN) npm run --silent types
+	cd clients/typescript && $(WITH_BIN) npm run --silent build
 
 $(VENV)/peers.stamp: $(VENV)/bin/python pyproject.toml $(NATIVE)
 	sh .ci/install $(VENV) '[dev,peers]'
