@@ -100,8 +100,9 @@ class Answering:
 
     @property
     def asked_lately(self) -> Sequence[AskedLately]:
-        """A copy of questions answered lately, for the warm-up of the next model."""
-        return [AskedLately(*asked) for asked in self._lately]
+        """A copy of questions answered lately, for the warm-up of the next model; in any thread."""
+        # Copied in one call of C, because answers are added meanwhile: a loop would find the deque changed under it.
+        return [AskedLately(*asked) for asked in self._lately.copy()]
 
     def use(self, model: Model) -> None:
         """Serve this model from the next request on."""

@@ -1,7 +1,9 @@
 """What is decided before a question waits, and what a swap meanwhile does to it."""
 
 import asyncio
+import sys
 import threading
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 
@@ -139,3 +141,27 @@ class TestLongAnswers:
         assert unknown.count(b'"fields":{"price":') == 10
         assert len(shown_by) == 2
         assert all(thread is not threading.current_thread() for thread in shown_by)
+
+
+def test_what_was_asked_lately_is_read_in_a_thread_while_answers_are_added(answering):
+    question = Question(10, 0.0, "u9", 1)
+    answering.answer_inline(question, None, None)
+    asked = []
+    done = threading.Event()
+
+    def read():
+        while not done.is_set():
+            asked.append(len(answering.asked_lately))
+
+    before = sys.getswitchinterval()
+    sys.setswitchinterval(1e-6)
+    try:
+        with ThreadPoolExecutor(1) as reader:
+            reading = reader.submit(read)
+            for _ in range(3000):
+                answering.answer_inline(question, None, None)
+            done.set()
+            reading.result()
+    finally:
+        sys.setswitchinterval(before)
+    assert max(asked) > 1
