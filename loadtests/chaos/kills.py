@@ -121,11 +121,18 @@ def worker_while_swapping(trial: Trial, folder: Path, oracle: Oracle) -> None:
                 )
                 swap.start()
                 time.sleep(trial.rng.uniform(0, 0.05))
-                kill(trial.rng.choice(service.workers()))
+                victim = trial.rng.choice(service.workers())
+                kill(victim)
                 trial.did("workers killed")
                 swap.join()
                 agreed = waited(
-                    lambda: len(service.workers()) == 2 and service.is_ready() and len(service.versions()) == 1, 10
+                    lambda victim=victim: (
+                        victim not in service.workers()
+                        and len(service.workers()) == 2
+                        and service.is_ready()
+                        and len(service.versions()) == 1
+                    ),
+                    10,
                 )
                 trial.check(agreed is not None, "workers disagree after a kill during a swap", service.versions())
                 # Whether the swap came through is open; which version is served must be the one that `current` names.
