@@ -5,8 +5,8 @@
       <name>.npy     one plain NumPy file per array, little-endian, data on a cache line
 
 The directory is complete or it is not there: it is written under a temporary name beside its place (a dot,
-the name, ".writing-" and a number; such a leftover of a crash may be deleted at will), every file is synced,
-and one rename puts it in place. After that it never changes.
+the name, ".writing-" and a number), every file is synced, and one rename puts it in place. After that it never
+changes. The writer holds a lock on its directory, so a leftover of a crash is known by having none.
 
 Opening checks everything that could make a reader stumble (the manifest against its own checksum, each file's
 size, header, dtype and shape) and reads no data, so it costs the same for any size. `verify_files` also
@@ -16,6 +16,7 @@ reads the data and compares SHA-256 checksums (those of `sha256sum`). No pickle 
 from __future__ import annotations
 
 import contextlib
+import fcntl
 import hashlib
 import io
 import math
@@ -79,13 +80,14 @@ def write_arrays(
     try:
         path.parent.mkdir(parents=True, exist_ok=True)
         temporary.mkdir()
-        files = {name: _write_array(temporary, name, array) for name, array in arrays.items()}
-        for name, place in (directories or {}).items():
-            place.rename(temporary / name)
-        _write_file(temporary / MANIFEST_NAME, [manifest_text(kind, files, info)])
-        sync_directory(temporary)
-        # A directory replaces no directory with files in it, so a writer that came second fails here.
-        temporary.rename(path)
+        with _locked(temporary):
+            files = {name: _write_array(temporary, name, array) for name, array in arrays.items()}
+            for name, place in (directories or {}).items():
+                place.rename(temporary / name)
+            _write_file(temporary / MANIFEST_NAME, [manifest_text(kind, files, info)])
+            sync_directory(temporary)
+            # A directory replaces no directory with files in it, so a writer that came second fails here.
+            temporary.rename(path)
         sync_directory(path.parent)
     except OSError as reason:
         if isinstance(reason, StorageError):
@@ -93,6 +95,26 @@ def write_arrays(
         raise StorageError(f"{path} cannot be written: {reason.strerror or reason}.") from None
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
+
+
+def is_abandoned(temporary: Path) -> bool:
+    """Whether a directory that somebody began to write has no writer any more, in this process or another."""
+    try:
+        with _locked(temporary):
+            return True
+    except OSError:
+        return False  # somebody writes it, or it is gone
+
+
+@contextlib.contextmanager
+def _locked(directory: Path) -> Iterator[None]:
+    """Hold the lock of a directory, which ends with the process at the latest. OSError if another has it."""
+    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_CLOEXEC)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        yield
+    finally:
+        os.close(descriptor)
 
 
 def open_arrays(path: str | Path, *, kind: str, or_kind: str | None = None) -> Stored:

@@ -26,7 +26,7 @@ from typing import TYPE_CHECKING
 from greedy_core.bundle.files import open_file
 from greedy_core.bundle.manifest import is_bundle, read_manifest
 from greedy_core.bundle.opening import Bundle
-from greedy_core.bundle.storage import sync_directory
+from greedy_core.bundle.storage import is_abandoned, sync_directory
 from greedy_core.bundle.version_names import CURRENT, HISTORY, PREVIOUS, RESERVED, check_version_name
 from greedy_core.errors import NotAModelError, StorageError
 
@@ -36,6 +36,8 @@ if TYPE_CHECKING:
 # How many versions back a rollback can go.
 _LONGEST_HISTORY = 100
 _MAX_HISTORY_BYTES = 1 << 20
+# What is unfinished: a name, what was being done to it, and by which process and thread.
+_LEFT = re.compile(r"\..+\.(writing|deleting)-\d+-\d+")
 
 
 class VersionsFolder:
@@ -127,7 +129,8 @@ class VersionsFolder:
     def prune(self, keep: int) -> list[str]:
         """Delete all but the `keep` versions built last, and return the names of those deleted, the oldest first.
 
-        The current version and the one that a rollback would return to are never deleted.
+        The current version and the one that a rollback would return to are never deleted. What builds, promotions and
+        deletions left behind that were killed is removed, too.
         """
         if isinstance(keep, bool) or not isinstance(keep, int) or keep < 1:
             raise StorageError(f"the number of versions to keep must be a whole number from 1, but it is {keep!r}.")
@@ -140,6 +143,7 @@ class VersionsFolder:
             past = self.history()
             if not set(past).isdisjoint(old):
                 self._write_history([name for name in past if name not in old])
+            self._remove_leftovers()
         return old
 
     def _is_version(self, name: str) -> bool:
@@ -165,6 +169,18 @@ class VersionsFolder:
             shutil.rmtree(temporary)
         except OSError as reason:
             raise StorageError(f"{self.path / name} cannot be deleted: {reason.strerror or reason}.") from None
+
+    def _remove_leftovers(self) -> None:
+        """Remove what nobody writes any more. Everything but a bundle is written by whoever is alone, as we are now."""
+        for place in self.path.glob(".*-*"):
+            if _LEFT.fullmatch(place.name) is None:
+                continue
+            if place.is_dir() and not place.is_symlink():
+                if is_abandoned(place):
+                    shutil.rmtree(place, ignore_errors=True)
+            else:
+                with contextlib.suppress(OSError):
+                    place.unlink()
 
     def _target(self, pointer: str) -> str | None:
         try:

@@ -7,6 +7,7 @@ import numpy as np
 import pytest
 
 from greedy_core import GreedyIndex, check_version_name, write_bundle
+from greedy_core.bundle import storage
 from greedy_core.bundle.versions import VersionsFolder
 from greedy_core.errors import CorruptModelError, NotAModelError, StorageError
 
@@ -256,6 +257,31 @@ class TestPrune:
         assert folder.prune(keep=1) == ["v3", "v9"]
         assert folder.history() == ["v1"]
         assert folder.rollback() == "v1"
+
+    def test_what_killed_builds_and_promotions_left_is_removed(self, folder):
+        for leftover in (".v11.writing-1-2", ".v1.deleting-3-4"):
+            (folder.path / leftover).mkdir()
+            (folder.path / leftover / "items.npy").write_bytes(b"half of it")
+        (folder.path / ".current.writing-5-6").symlink_to("v9")
+        (folder.path / ".history.json.writing-7-8").write_text("[")
+        (folder.path / ".keep-me").mkdir()
+        before = folder.versions()
+        assert folder.prune(keep=len(before)) == []
+        assert sorted(place.name for place in folder.path.iterdir()) == sorted([".keep-me", *before])
+
+    def test_what_is_being_written_stays(self, folder, monkeypatch):
+        seen = []
+        write_file = storage._write_file
+
+        def prune_meanwhile(place, chunks):
+            folder.prune(keep=10)
+            seen.append(place.parent.exists())
+            return write_file(place, chunks)
+
+        monkeypatch.setattr(storage, "_write_file", prune_meanwhile)
+        write_bundle(folder.path / "v11", index=GreedyIndex.build(np.eye(3, dtype=np.float32), max_budget=2))
+        assert set(seen) == {True}
+        assert "v11" in folder.versions()
 
     @pytest.mark.parametrize("keep", [0, -1, True, 1.5, "2", None])
     def test_a_number_that_makes_no_sense(self, folder, keep):
