@@ -7,8 +7,8 @@ WITH_BIN := PATH="$(CURDIR)/$(BIN):$$PATH"
 NODE   := clients/typescript/node_modules/.package-lock.json
 NATIVE := setup.py $(wildcard greedy_core/*.pyx) $(wildcard greedy_core/native/*)
 
-# Tests that only compute run side by side; those that start services and look at the clock, one after the other.
-COMPUTING := tests/core tests/loadtests
+# Tests that look at the clock, or that want the machine for themselves, run one after the other; all others side by side.
+TIMED := $(addprefix tests/,chaos cluster deploy $(addprefix service/,answering front models process telemetry))
 
 .PHONY: help serve test lint bench peers paper httpbench loadtest cluster fleet chaos sanitize race fuzz wheel-test release client docs screenshots clean
 
@@ -20,8 +20,8 @@ serve: $(VENV)/serve.stamp  ## serve the demo model on 127.0.0.1:8000
 
 test: $(VENV)/test.stamp $(NODE)  ## run all tests
 	sh deploy/install-packages.sh
-	$(BIN)/python -m pytest -n auto --dist loadfile $(COMPUTING)
-	$(BIN)/python -m pytest $(COMPUTING:%=--ignore=%)
+	$(BIN)/python -m pytest -n auto --dist loadfile $(TIMED:%=--ignore=%)
+	$(BIN)/python -m pytest $(TIMED)
 
 lint: $(VENV)/dev.stamp $(NODE)  ## formatting, lint and types
 	$(BIN)/ruff format --check .
