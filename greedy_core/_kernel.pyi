@@ -51,13 +51,14 @@ class IdLookup:
 class Kernel:
     def __init__(
         self,
-        rows: npt.NDArray[Any],
+        rows: npt.NDArray[Any] | None,
         n_dims: int,
         list_ids: npt.NDArray[np.int32] | None,
         list_values: npt.NDArray[np.float32] | None,
         axes: npt.NDArray[np.float32] | None,
         max_budget: int,
         reads: int,
+        n_items: int = ...,
     ) -> None: ...
     def walk_on(
         self,
@@ -95,7 +96,7 @@ class Kernel:
         remembered: npt.NDArray[np.int32] | None,
         eligible: Eligible | None,
         top_k: int,
-    ) -> npt.NDArray[np.int32]: ...
+    ) -> tuple[npt.NDArray[np.int32], int, int]: ...
     def search_batch(
         self,
         queries: npt.ArrayLike,

@@ -415,24 +415,32 @@ cdef class Kernel:
     rows (n_items, stride), padded, of float32, of float16, or of uint16 that are the bits of bfloat16; lists
     (n_lists, depth) or None for an exact scan; axes (n_axes, stride) float32, padded, or None where the axes are the
     coordinates. `walk_on` adds a graph. The arrays are kept alive, not copied; their ids are validated by
-    `first_bad_list` and `first_bad_item`, which the caller must ask before the first search.
+    `first_bad_list` and `first_bad_item`, which the caller must ask before the first search. Without rows, which lie
+    elsewhere then, there are `n_items` items, and a kernel that only screens.
     """
 
     cdef IndexView view
     cdef tuple arrays
     cdef tuple graph_arrays
 
-    def __init__(self, cnp.ndarray rows not None, int64_t n_dims, const int32_t[:, ::1] list_ids,
-                 const float[:, ::1] list_values, const float[:, ::1] axes, int64_t max_budget, int64_t reads):
-        assert cnp.PyArray_NDIM(rows) == 2 and cnp.PyArray_ISCARRAY_RO(rows) and cnp.PyArray_DIM(rows, 0) > 0
-        assert 0 < n_dims <= cnp.PyArray_DIM(rows, 1) and cnp.PyArray_DIM(rows, 1) % 16 == 0
+    def __init__(self, cnp.ndarray rows, int64_t n_dims, const int32_t[:, ::1] list_ids,
+                 const float[:, ::1] list_values, const float[:, ::1] axes, int64_t max_budget, int64_t reads,
+                 int64_t n_items=0):
         self.arrays = (rows, list_ids, list_values, axes)
-        self.view.rows.data = cnp.PyArray_DATA(rows)
-        self.view.rows.stride = cnp.PyArray_DIM(rows, 1)
-        self.view.rows.precision = precision_of(cnp.PyArray_TYPE(rows))
-        self.view.n_items = cnp.PyArray_DIM(rows, 0)
         self.view.n_dims = n_dims
         self.view.max_budget = max_budget
+        if rows is None:
+            assert n_items > 0 and n_dims > 0
+            self.view.rows.data = NULL
+            self.view.rows.stride = (n_dims + 15) // 16 * 16
+            self.view.n_items = n_items
+        else:
+            assert cnp.PyArray_NDIM(rows) == 2 and cnp.PyArray_ISCARRAY_RO(rows) and cnp.PyArray_DIM(rows, 0) > 0
+            assert 0 < n_dims <= cnp.PyArray_DIM(rows, 1) and cnp.PyArray_DIM(rows, 1) % 16 == 0
+            self.view.rows.data = cnp.PyArray_DATA(rows)
+            self.view.rows.stride = cnp.PyArray_DIM(rows, 1)
+            self.view.rows.precision = precision_of(cnp.PyArray_TYPE(rows))
+            self.view.n_items = cnp.PyArray_DIM(rows, 0)
         if list_ids is None:
             return
         self.view.n_axes = n_dims
@@ -603,6 +611,7 @@ cdef class Kernel:
         if page is not None:
             request.page = positive(page, "page", InvalidQueryError)
         self.allow(&request, eligible, few)
+        assert self.view.rows.data != NULL
         with nogil:
             outcome = search(scratch[0], self.view, request)
         self.check(outcome, request.budget)
@@ -614,7 +623,7 @@ cdef class Kernel:
 
     def products(self, const float[::1] row, others):
         """The inner products of a padded row with items, given by their positions, as float32."""
-        assert row.shape[0] == self.view.rows.stride
+        assert row.shape[0] == self.view.rows.stride and self.view.rows.data != NULL
         cdef cnp.ndarray ids = self.positions_of(others)
         cdef cnp.npy_intp n = cnp.PyArray_DIM(ids, 0)
         cdef cnp.ndarray found = cnp.PyArray_EMPTY(1, &n, cnp.NPY_FLOAT32, 0)
@@ -624,7 +633,7 @@ cdef class Kernel:
         return found
 
     def screen(self, query, budget, exclude, Variant variant, Variant few, cbool ordered, remembered, eligible, top_k):
-        """The candidates, in the greedy order if asked."""
+        """The candidates, in the greedy order if asked, what a search of them would spend, and the entries read."""
         cdef Request request
         cdef Outcome outcome
         cdef QueryScratch* scratch = &scratch_of_this_thread()
@@ -642,7 +651,7 @@ cdef class Kernel:
         cdef int32_t* out = <int32_t*> cnp.PyArray_DATA(ids)
         for i in range(n):
             out[i] = scratch.candidates[i]
-        return ids
+        return ids, outcome.spent, outcome.entries_read
 
     def search_batch(self, queries, top_k, budget, exclude, Variant variant, Variant few, int64_t threads, remembered,
                      eligible):
@@ -675,6 +684,7 @@ cdef class Kernel:
         output.counts = counts.data()
         output.outcomes = outcomes.data()
         output.width = shape[1]
+        assert self.view.rows.data != NULL
         with nogil:
             search_batch(self.view, requests.data(), n, threads, output)
         results = []

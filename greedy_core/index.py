@@ -89,7 +89,6 @@ class GreedyIndex(KernelIndex):
         self._max_budget = max_budget
         self._screening = screening
         self._centre = centre
-        # Whether what is not eligible guides a walk under a filter.
         self._guided = guided
         self._graph_checksum: object = None if graph is None else graph.checksum
         # What was compared where directions were chosen, the chosen first: for people to read.
@@ -109,6 +108,28 @@ class GreedyIndex(KernelIndex):
     def has_graph(self) -> bool:
         """Whether there is a graph to walk on."""
         return self._graph is not None
+
+    @property
+    def graph(self) -> ItemGraph | None:
+        """The graph to walk on, if there is one."""
+        return self._graph
+
+    @property
+    def guided(self) -> bool:
+        """Whether what is not eligible guides a walk under a filter."""
+        return self._guided
+
+    @property
+    def centre(self) -> Float32Array | None:
+        """What the graph's codes leave out, where it is not the mean of these items."""
+        return self._centre
+
+    def without_graph(self) -> Self:
+        """Return the same index, sharing all arrays, that has its lists only."""
+        directions = "sparse" if self._directions == "graph" else self._directions
+        made = self._sharing(None, directions, _SCREENINGS.get(directions, Screening()), guided=False)
+        made.compared = self.compared
+        return made
 
     @property
     def screening(self) -> Screening:
@@ -330,16 +351,9 @@ class GreedyIndex(KernelIndex):
         info: dict[str, Any] = {"n_dims": self._n_dims, "precision": self.precision}
         info |= {"directions": self._directions, "max_budget": self._max_budget}
         if self._graph is not None:
-            arrays |= {
-                "graph_neighbours": self._graph.neighbours,
-                "graph_entries": self._graph.entries[None],
-                "graph_codes": self._graph.codes,
-                "graph_details": self._graph.details,
-            }
-            if self._centre is not None:
-                arrays["graph_centre"] = self._centre[None]
-            info |= {"longest_code": self._graph.longest, "graph_checksum": self._graph.checksum}
-            info["guided"] = self._guided
+            graph_arrays, graph_info = arrays_of_graph(self._graph, self._centre, guided=self._guided)
+            arrays |= graph_arrays
+            info |= graph_info
         if self.compared:
             info["compared"] = [way._asdict() for way in self.compared]
         return arrays, {**info, **self._screening.to_info()}
@@ -376,12 +390,8 @@ class GreedyIndex(KernelIndex):
         depth = list_depth(len(rows), max_budget)
         lists = _stored_lists(arrays, "list", 2 * (n_dims if axes is None else len(axes)), range(depth, depth + 1))
         _check_axes(axes, rows.shape[1])
-        graph = _stored_graph(arrays, info, rows, n_dims) if "graph_neighbours" in arrays else None
+        graph = stored_graph(arrays, info, rows, len(rows), n_dims) if "graph_neighbours" in arrays else None
         screening = Screening.from_info(info)
-        # A model of before knows of no guides.
-        guided = info.get("guided", False)
-        if not isinstance(guided, bool):
-            raise CorruptModelError(f"the index says guided {guided!r}, which is not yes or no; write the model again.")
         if screening.variant == "walk" and graph is None:
             raise CorruptModelError("the index says that it walks, but it has no graph; write the model again.")
         index = cls(
@@ -393,8 +403,8 @@ class GreedyIndex(KernelIndex):
             directions=directions,
             max_budget=max_budget,
             screening=screening,
-            centre=_stored_centre(arrays, n_dims),
-            guided=guided,
+            centre=stored_centre(arrays, n_dims),
+            guided=stored_guided(info),
         )
         bad = index._kernel.first_bad_list()
         if bad >= 0:
@@ -426,7 +436,30 @@ def _stored_lists(arrays: Mapping[str, npt.NDArray[Any]], name: str, n_lists: in
     return Lists(ids, values)
 
 
-def _stored_centre(arrays: Mapping[str, npt.NDArray[Any]], n_dims: int) -> Float32Array | None:
+def arrays_of_graph(
+    graph: ItemGraph, centre: Float32Array | None, *, guided: bool
+) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+    """Return what a stored index has of its graph: named arrays, and what is said of them."""
+    arrays: dict[str, npt.NDArray[Any]] = {
+        "graph_neighbours": graph.neighbours,
+        "graph_entries": graph.entries[None],
+        "graph_codes": graph.codes,
+        "graph_details": graph.details,
+    }
+    if centre is not None:
+        arrays["graph_centre"] = centre[None]
+    return arrays, {"longest_code": graph.longest, "graph_checksum": graph.checksum, "guided": guided}
+
+
+def stored_guided(info: Mapping[str, Any]) -> bool:
+    """Return whether others guide walks under a filter; a model of before knows of no guides."""
+    guided = info.get("guided", False)
+    if not isinstance(guided, bool):
+        raise CorruptModelError(f"the index says guided {guided!r}, which is not yes or no; write the model again.")
+    return guided
+
+
+def stored_centre(arrays: Mapping[str, npt.NDArray[Any]], n_dims: int) -> Float32Array | None:
     """Return what the codes leave out, where the items are a part of more and it is not their own mean."""
     if "graph_centre" not in arrays:
         return None
@@ -437,26 +470,26 @@ def _stored_centre(arrays: Mapping[str, npt.NDArray[Any]], n_dims: int) -> Float
     return found
 
 
-def _stored_graph(
-    arrays: Mapping[str, npt.NDArray[Any]], info: Mapping[str, Any], rows: StoredRows, n_dims: int
+def stored_graph(
+    arrays: Mapping[str, npt.NDArray[Any]], info: Mapping[str, Any], rows: StoredRows | None, n_items: int, n_dims: int
 ) -> ItemGraph:
-    """Return the graph from a file, of the right shape."""
+    """Return the graph from a file, of the right shape; without rows, these lie elsewhere."""
     neighbours = stored_array(arrays, "graph_neighbours", np.int32)
     entries = stored_array(arrays, "graph_entries", np.int32)
     codes = stored_array(arrays, "graph_codes", np.uint8)
     # A model written before there were details has none; they follow from the items.
     details = (
         stored_array(arrays, "graph_details", np.uint8)
-        if "graph_details" in arrays
+        if "graph_details" in arrays or rows is None
         else compressed(np.ascontiguousarray(widen(rows[:, :n_dims])), os.cpu_count() or 1).details
     )
     longest = info.get("longest_code")
     shapes = (len(neighbours), neighbours.shape[1] > 0, len(entries), entries.shape[1] > 0, codes.shape, details.shape)
-    coded = (len(rows), code_stride(n_dims))
-    if shapes != (len(rows), True, 1, True, coded, coded) or not isinstance(longest, float):
+    coded = (n_items, code_stride(n_dims))
+    if shapes != (n_items, True, 1, True, coded, coded) or not isinstance(longest, float):
         raise CorruptModelError(
             f"a graph with neighbours, entries, codes and details of shape {neighbours.shape}, {entries.shape}, "
-            f"{codes.shape} and {details.shape} and a longest code of {longest!r} does not fit to {len(rows)} items of "
+            f"{codes.shape} and {details.shape} and a longest code of {longest!r} does not fit to {n_items} items of "
             f"{n_dims} dimensions; write the model again."
         )
     return ItemGraph(neighbours, entries[0], codes, details, longest)

@@ -183,7 +183,10 @@ class KernelIndex(ABC):
         """
         if budget is None:
             budget = self.default_budget
-        return self._kernel.screen(query, budget, exclude, *self._native(variant), ordered, remembered, eligible, top_k)
+        found, _, _ = self._kernel.screen(
+            query, budget, exclude, *self._native(variant), ordered, remembered, eligible, top_k
+        )
+        return found
 
     def search_batch(
         self,

@@ -86,7 +86,7 @@ class SimilarItems:
         whole  what was learned of more items at unit length, of which these are a part; None where all have it anyway
         like   the part of others of these items: this one is built as that one was
         """
-        unit, shared = _at_unit_length(index.items, index.precision)
+        unit, shared = at_unit_length(index.items, index.precision)
         shared = shared and whole is None
         if whole is not None and like is not None and isinstance(like.index, GreedyIndex):
             index = like.index.of_others(unit, centre=whole.centre, threads=threads, progress=progress)
@@ -169,7 +169,7 @@ class SimilarItems:
         arrays, info = ({}, None) if self.shared else self.index.to_arrays()
         if isinstance(self.index, ShardedIndex):
             # Items lie where they lie for the bundle's own index, and each shard has its part.
-            arrays = {}
+            arrays = {} if self.shared else self.index.map_arrays()[0]
         arrays["remembered"] = self._remembered
         return arrays, {
             "index": info,
@@ -208,8 +208,8 @@ class SimilarItems:
 
     def verify(self, items: Float32Array) -> None:
         """Read everything. Raises CorruptModelError for what a build would not have made of the items."""
-        unit, _ = _at_unit_length(items, self.index.precision)
-        if not self.shared and isinstance(self.index, GreedyIndex):
+        unit, _ = at_unit_length(items, self.index.precision)
+        if not self.shared:
             self.index.verify()
         vectors = self.index.items
         if not np.allclose(vectors, unit, atol=_UNIT + ROUNDING[self.index.precision]):
@@ -224,17 +224,17 @@ def whole_at_unit_length(items: Float32Array, precision: Precision) -> Whole | N
     """
     total, shared = np.zeros(items.shape[1]), True
     for start in range(0, len(items), _BLOCK_ROWS):
-        block, is_unit = _at_unit_length(items[start : start + _BLOCK_ROWS], precision)
+        block, is_unit = at_unit_length(items[start : start + _BLOCK_ROWS], precision)
         total += block.sum(axis=0, dtype=np.float64)
         shared = shared and is_unit
     if shared:
         return None
     drawn = np.sort(np.random.default_rng(SEED).permutation(len(items))[:_FITTED])
-    sample, _ = _at_unit_length(np.ascontiguousarray(items[drawn]), precision)
+    sample, _ = at_unit_length(np.ascontiguousarray(items[drawn]), precision)
     return Whole(Axes(sample, None), (total / len(items)).astype(np.float32))
 
 
-def _at_unit_length(items: Float32Array, precision: Precision) -> tuple[Float32Array, bool]:
+def at_unit_length(items: Float32Array, precision: Precision) -> tuple[Float32Array, bool]:
     """Return the items at unit length (zeros stay zeros), and whether all had it already, before they were rounded."""
     tolerance = _UNIT + ROUNDING[precision]
     unit = np.empty(items.shape, dtype=np.float32)

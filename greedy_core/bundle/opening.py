@@ -43,6 +43,7 @@ from greedy_core.fold_in import FoldIn, FoldInSystem, ItemsMet, make_vector
 from greedy_core.index import GreedyIndex
 from greedy_core.quality import Quality
 from greedy_core.shards.index import AnyIndex, ShardedIndex
+from greedy_core.shards.item_map import ItemMap
 from greedy_core.shards.places import Places
 from greedy_core.similar import SimilarItems
 
@@ -78,7 +79,8 @@ class Bundle:
         self.index: AnyIndex
         if self.shards:
             places = Places.from_arrays(parts, info["index"]["sizes"])
-            self.index = ShardedIndex(_indexes([shard.index for shard in self.shards]), places)
+            item_map = ItemMap.from_arrays(parts, info["index"], places.n_items)
+            self.index = ShardedIndex(_indexes([shard.index for shard in self.shards]), places, item_map)
             looks = [self._fingerprint, *(shard.fingerprint() for shard in self.shards)]
             self._fingerprint = hashlib.sha256("\n".join(looks).encode()).hexdigest()
         else:
@@ -166,7 +168,7 @@ class Bundle:
     def _verify_values(self, *, with_shards: bool) -> None:
         for shard in self.shards if with_shards else ():
             shard._verify_values(with_shards=False)  # noqa: SLF001 - of its own
-        if isinstance(self.index, GreedyIndex):
+        if with_shards or not self.shards:
             self.index.verify()
         self._item_ids.verify()
         self._user_ids.verify()
@@ -424,7 +426,8 @@ def _open_similar(
     own = index
     if info["index"] is not None:
         found = [shard.similar.index for shard in shards if shard.similar is not None]
-        own = ShardedIndex(_indexes(found), index.places)
+        item_map = ItemMap.from_arrays(parts, info["index"], index.n_items)
+        own = ShardedIndex(_indexes(found), index.places, item_map)
     return SimilarItems.from_arrays(parts, info, index, own)
 
 

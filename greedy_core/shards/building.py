@@ -2,11 +2,13 @@
 
     all items ──► dealing ──┬─► axes, centre of the codes: fitted once
                             ├─► shard-0000: chooses directions and screening for all ──┐
+                            ├─► a map of all items, if it chose a walk ────────────────┤
                             ├─► shard-0001, ...: built as the first one, by themselves ┤
                             └─► what is kept once: ids, titles, users, curves ◄────────┘
 
 A shard is built from its own items and from what was fitted once, so that the next one can be built in another process
-or on another machine, and the memory of one is enough for all.
+or on another machine, and the memory of one is enough for all. The map is the exception: it takes what the graph of one
+index would, and the shards have no graphs then.
 """
 
 from __future__ import annotations
@@ -17,7 +19,7 @@ import threading
 from dataclasses import dataclass
 from pathlib import Path
 from time import perf_counter
-from typing import TYPE_CHECKING, Any, cast
+from typing import TYPE_CHECKING, Any, NamedTuple, cast
 
 import numpy as np
 
@@ -32,8 +34,9 @@ from greedy_core.fit.directions import Axes
 from greedy_core.fit.trial import hold_out
 from greedy_core.index import GreedyIndex, Whole
 from greedy_core.shards.index import AnyIndex, ShardedIndex
+from greedy_core.shards.item_map import ItemMap
 from greedy_core.shards.places import Places, deal
-from greedy_core.similar import SimilarItems, whole_at_unit_length
+from greedy_core.similar import SimilarItems, at_unit_length, whole_at_unit_length
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -52,11 +55,19 @@ _BLOCK_ROWS = 1 << 16
 _MOST_QUERIES = 100_000
 
 
+class Mapped(NamedTuple):
+    """Of which items there is a map."""
+
+    items: bool
+    similar: bool
+
+
 @dataclass(frozen=True)
 class ShardOrder:
     """All that one shard is built from. It can be sent to another process: nothing in it is open.
 
     like     the bundle of the shard that chose for all; None: this one chooses
+    mapped   whether there is a map of all items, and one of all at unit length: these have no graphs here
     whole    what was fitted once; `similar` the same for items at unit length, None if these need no index of their own
     """
 
@@ -71,6 +82,7 @@ class ShardOrder:
     whole: Whole
     similar: Whole | None
     like: Path | None
+    mapped: Mapped
     threads: int | None
     progress: bool
 
@@ -93,11 +105,14 @@ def build_shard(order: ShardOrder) -> None:
             whole=order.whole,
         )
     else:
-        index = _greedy(like.index).of_others(
+        index = _built_as(_greedy(like.index), mapped=order.mapped.items).of_others(
             order.items, queries, centre=order.whole.centre, threads=order.threads, progress=order.progress
         )
     by_cosine = None
     if order.with_similar:
+        of_others = None if like is None else like.similar
+        if of_others is not None:
+            of_others = of_others.searched_by(_built_as(_greedy(of_others.index), mapped=order.mapped.similar))
         by_cosine = SimilarItems.build(
             index,
             directions=order.directions,
@@ -105,7 +120,7 @@ def build_shard(order: ShardOrder) -> None:
             threads=order.threads,
             progress=order.progress,
             whole=order.similar,
-            like=None if like is None else like.similar,
+            like=of_others,
         )
     write_bundle(order.path, index=index, item_ids=order.item_ids, similar=by_cosine)
 
@@ -167,20 +182,25 @@ def build_shards(
     work = path.parent / f".{path.name}.shards-{os.getpid()}-{threading.get_ident()}"
     try:
         work.mkdir(parents=True)
-        plan = _Plan(vectors, places, item_ids, queries, work, like)
-        orders = plan.orders(
-            directions=directions,
-            max_budget=max_budget,
+        plan = _Plan(
+            vectors,
+            places,
+            queries,
+            work,
             precision=precision,
             similar=similar,
             threads=threads,
             progress=progress,
         )
-        first = next(orders)
-        build_shard(first)
+        orders = plan.orders(item_ids, like, directions, max_budget)
+        if like is None:
+            build_shard(next(orders))
+            plan.draw_maps()
+        else:
+            plan.copy_maps(like)
         build(orders)
         shards = [Bundle.open(plan.place(number)) for number in range(n_shards)]
-        index = ShardedIndex([_greedy(shard.index) for shard in shards], places)
+        index = ShardedIndex([_greedy(shard.index) for shard in shards], places, plan.map)
         calibration = None
         if known is not None and calibrated:
             calibration = calibrate(
@@ -195,7 +215,9 @@ def build_shards(
         if similar:
             found = [shard.similar for shard in shards if shard.similar is not None]
             shared = found[0].shared
-            own = index if shared else ShardedIndex([_greedy(each.index) for each in found], places)
+            own = (
+                index if shared else ShardedIndex([_greedy(each.index) for each in found], places, plan.map_of_similar)
+            )
             by_cosine = SimilarItems.of_shards(own, vectors, shared=shared, calibrated=calibrated, progress=progress)
         return write_bundle(
             path,
@@ -259,64 +281,118 @@ def shard_bundle(
 
 
 class _Plan:
-    """Writes the orders of all shards, each when it is asked for."""
+    """What is learned of all items, once, and the orders of all shards, each when it is asked for."""
 
     def __init__(
         self,
         items: Float32Array,
         places: Places,
-        item_ids: Sequence[object] | None,
         queries: Float32Array | None,
         work: Path,
-        like: Bundle | None,
+        *,
+        precision: Precision,
+        similar: bool,
+        threads: int | None,
+        progress: bool,
     ) -> None:
         self._items = items
         self._places = places
-        self._ids = item_ids
-        self._queries = queries
+        self._queries = None if queries is None else queries[:_MOST_QUERIES]
         self._work = work
-        self._like = like
+        self._precision: Precision = precision
+        self._threads = threads
+        self._progress = progress
+        total = np.zeros(items.shape[1])
+        for start in range(0, len(items), _BLOCK_ROWS):
+            total += items[start : start + _BLOCK_ROWS].sum(axis=0, dtype=np.float64)
+        self._whole = Whole(Axes(items, queries), (total / len(items)).astype(np.float32))
+        self._similar = whole_at_unit_length(items, precision) if similar else None
+        self._with_similar = similar
+        self.map: ItemMap | None = None
+        self.map_of_similar: ItemMap | None = None
 
     def place(self, number: int) -> Path:
         """Return where a shard is written."""
         return self._work / f"shard-{number:04d}"
 
+    def copy_maps(self, whole: Bundle) -> None:
+        """Take the graphs of a bundle of the same items, where it walks."""
+        self.map = _map_of(_greedy(whole.index))
+        if self._similar is not None and whole.similar is not None:
+            self.map_of_similar = _map_of(_greedy(whole.similar.index))
+
+    def draw_maps(self) -> None:
+        """Draw a map of all items if the first shard walks, and leave it its lists; the others follow it in that."""
+        first = Bundle.open(self.place(0))
+        index = _greedy(first.index)
+        self.map = self._drawn_like(index, self._items, self._queries, self._whole)
+        similar = first.similar
+        if similar is not None and self._similar is not None:
+            unit, _ = at_unit_length(self._items, self._precision)
+            of_similar = _greedy(similar.index)
+            self.map_of_similar = self._drawn_like(of_similar, unit, None, self._similar)
+            similar = similar.searched_by(_built_as(of_similar, mapped=self.map_of_similar is not None))
+        elif similar is not None:
+            similar = similar.searched_by(_built_as(index, mapped=self.map is not None))
+        if self.map is None and self.map_of_similar is None:
+            return
+        again = self._work / "again"
+        write_bundle(
+            again,
+            index=_built_as(index, mapped=self.map is not None),
+            item_ids=first.item_ids(range(first.n_items)),
+            similar=similar,
+            version=first.version,
+        )
+        shutil.rmtree(first.path)
+        again.rename(first.path)
+
+    def _drawn_like(
+        self, index: GreedyIndex, items: Float32Array, queries: Float32Array | None, whole: Whole
+    ) -> ItemMap | None:
+        """Return a map of all items, built as the index of some was, or None if that one does not walk."""
+        if index.screening.variant != "walk":
+            return None
+        drawn = index.of_others(
+            items, queries, centre=whole.centre, threads=self._threads, progress=self._progress
+        )
+        return _map_of(drawn)
+
     def orders(
-        self,
-        *,
-        directions: Kind,
-        max_budget: int,
-        precision: Precision,
-        similar: bool,
-        threads: int | None,
-        progress: bool,
+        self, item_ids: Sequence[object] | None, like: Bundle | None, directions: Kind, max_budget: int
     ) -> Iterator[ShardOrder]:
         """Yield the order of each shard; the first one chooses, unless another bundle has chosen before."""
-        total = np.zeros(self._items.shape[1])
-        for start in range(0, len(self._items), _BLOCK_ROWS):
-            total += self._items[start : start + _BLOCK_ROWS].sum(axis=0, dtype=np.float64)
-        whole = Whole(Axes(self._items, self._queries), (total / len(self._items)).astype(np.float32))
-        of_similar = whole_at_unit_length(self._items, precision) if similar else None
-        queries = None if self._queries is None else self._queries[:_MOST_QUERIES]
         for number in range(self._places.n_shards):
             mine = self._places.in_shard(number)
-            like = self.place(0) if self._like is None else self._like.path
-            chooses = self._like is None and number == 0
+            chooses = like is None and number == 0
+            chosen = self.place(0) if like is None else like.path
+            without_axes = None if self._similar is None else self._similar._replace(axes=None)
             yield ShardOrder(
                 path=self.place(number),
                 items=np.ascontiguousarray(self._items[mine]),
-                item_ids=[str(position if self._ids is None else self._ids[position]) for position in mine.tolist()],
-                queries=queries,
+                item_ids=[str(position if item_ids is None else item_ids[position]) for position in mine.tolist()],
+                queries=self._queries,
                 directions=directions,
                 max_budget=max_budget,
-                precision=precision,
-                with_similar=similar,
-                whole=whole if chooses else whole._replace(axes=None),
-                similar=of_similar if chooses or of_similar is None else of_similar._replace(axes=None),
-                like=None if chooses else like,
-                threads=threads,
-                progress=progress,
+                precision=self._precision,
+                with_similar=self._with_similar,
+                whole=self._whole if chooses else self._whole._replace(axes=None),
+                similar=self._similar if chooses else without_axes,
+                like=None if chooses else chosen,
+                mapped=Mapped(self.map is not None, self.map_of_similar is not None),
+                threads=self._threads,
+                progress=self._progress,
             )
+
+
+def _map_of(index: GreedyIndex) -> ItemMap | None:
+    """Return the map of an index over all items; one that does not walk needs none."""
+    return ItemMap.of(index) if index.screening.variant == "walk" else None
+
+
+def _built_as(index: GreedyIndex, *, mapped: bool) -> GreedyIndex:
+    """Return what a shard has of an index like this one: no graph, where there is a map."""
+    return index.without_graph() if mapped else index
 
 
 def _greedy(index: AnyIndex) -> GreedyIndex:

@@ -1,12 +1,15 @@
 """ShardedIndex: several indexes that are searched as one.
 
 What one index promises holds for all together: `spent` is never more than the budget, candidate sets are nested, ties
-go to the smaller position among all items, and the same question has the same answer. Here the shards are searched one
-after the other, in this process; whoever has them elsewhere overrides `_ask`.
+go to the smaller position among all items, and the same question has the same answer. Where there is a map of all items
+(item_map.py), walks choose the candidates here, and the shards rank theirs. Here the shards are searched one after the
+other, in this process; whoever has them elsewhere overrides `_ask`.
 """
 
 from __future__ import annotations
 
+from concurrent.futures import ThreadPoolExecutor
+from itertools import repeat
 from typing import TYPE_CHECKING, Any, ClassVar, NamedTuple, Self, TypeAlias, cast
 
 import numpy as np
@@ -16,6 +19,7 @@ from greedy_core.errors import CorruptModelError, InvalidBudgetError, InvalidQue
 from greedy_core.fit.remembered import REMEMBERED, find_remembered
 from greedy_core.index import GreedyIndex
 from greedy_core.positions import as_positions
+from greedy_core.screening import Screening
 from greedy_core.shards.merging import merge_results
 from greedy_core.shards.shares import split_budget
 
@@ -29,7 +33,8 @@ if TYPE_CHECKING:
     from greedy_core.fit.choice import Compared
     from greedy_core.precision import Precision
     from greedy_core.result import SearchResult
-    from greedy_core.screening import Screening, Variant
+    from greedy_core.screening import Variant
+    from greedy_core.shards.item_map import ItemMap, Walked
     from greedy_core.shards.places import Places
 
     Positions = npt.NDArray[np.int32]
@@ -71,13 +76,28 @@ class ShardQuestions(NamedTuple):
 
 
 class _Split(NamedTuple):
-    """One query, split over the shards. `offered` is how many items of each may be found."""
+    """One query, split over the shards.
+
+    offered  how many items of each may be found
+    walked   what a walk has found already; the shards rank it, as what is remembered
+    """
 
     shares: list[int]
     offered: list[int]
     exclude: list[Positions] | None
     remembered: list[Positions] | None
     eligible: list[Eligible] | None
+    walked: Walked | None = None
+
+
+class _Asked(NamedTuple):
+    """One query, as it was asked."""
+
+    query: Float32Array
+    budget: int
+    exclude: npt.ArrayLike | None
+    remembered: Positions | None
+    eligible: Eligible | None
 
 
 class ShardedIndex:
@@ -86,8 +106,18 @@ class ShardedIndex:
     kind: ClassVar[str] = "sharded-index"
     default_budget = 256
 
-    def __init__(self, shards: Sequence[GreedyIndex], places: Places) -> None:
-        """Take the shards, in the order of their numbers. Raises CorruptModelError if they do not fit together."""
+    def __init__(
+        self,
+        shards: Sequence[GreedyIndex],
+        places: Places,
+        item_map: ItemMap | None = None,
+        screening: Screening | None = None,
+    ) -> None:
+        """Take the shards, in the order of their numbers. Raises CorruptModelError if they do not fit together.
+
+        item_map   of all items, by which walks find their way; the shards have no graphs of their own then
+        screening  how the index screens unless a search says otherwise; None: by the map, or else as the shards do
+        """
         if tuple(shard.n_items for shard in shards) != places.sizes:
             raise CorruptModelError("its shards do not have the items that it says; build the model again.")
         first = shards[0]
@@ -97,10 +127,13 @@ class ShardedIndex:
         self.places = places
         self.n_items = places.n_items
         self.n_dims = first.n_dims
+        if item_map is not None and (item_map.n_items, item_map.n_dims) != (self.n_items, self.n_dims):
+            raise CorruptModelError("the map is not one of the items of its shards; build the model again.")
+        self.item_map = item_map
         self.precision: Precision = first.precision
-        self.directions = first.directions
-        self.has_graph = first.has_graph
-        self.screening: Screening = first.screening
+        self.directions = first.directions if item_map is None else "graph"
+        self.has_graph = first.has_graph or item_map is not None
+        self.screening: Screening = screening or (first.screening if item_map is None else Screening("walk"))
         self.max_budget = first.max_budget
         # The first shard chose for all.
         self.compared: tuple[Compared, ...] = first.compared
@@ -120,8 +153,8 @@ class ShardedIndex:
     ) -> SearchResult:
         """Return the best `top_k` items that `budget` inner products find, in all shards; as `KernelIndex.search`."""
         vector = as_query(query, self.n_dims)
-        split = self._split(self.default_budget if budget is None else budget, exclude, remembered, eligible)
-        return self._search(vector[None], top_k, [split], variant, 1, page)[0]
+        asked = _Asked(vector, self.default_budget if budget is None else budget, exclude, remembered, eligible)
+        return self._search([asked], top_k, variant, 1, page)[0]
 
     def search_batch(
         self,
@@ -153,28 +186,34 @@ class ShardedIndex:
         )
         if len(budgets) != n:
             raise InvalidQueryError(f"there are {len(budgets)} budgets for {n} queries; give one, or one for each.")
-        splits = [
-            self._split(int(own), left_out, hint, only)
-            for own, left_out, hint, only in zip(budgets, excludes, hints, allowed, strict=True)
+        asked = [
+            _Asked(vector, int(own), left_out, hint, only)
+            for vector, own, left_out, hint, only in zip(vectors, budgets, excludes, hints, allowed, strict=True)
         ]
-        return self._search(vectors, top_k, splits, variant, threads, None) if n else []
+        return self._search(asked, top_k, variant, threads, None) if n else []
 
     def _search(
-        self,
-        queries: Float32Array,
-        top_k: int,
-        splits: Sequence[_Split],
-        variant: Variant | None,
-        threads: int,
-        page: int | None,
+        self, asked: Sequence[_Asked], top_k: int, variant: Variant | None, threads: int, page: int | None
     ) -> list[SearchResult]:
         if top_k < 1:
             raise InvalidQueryError(f"top_k must be at least 1, but {top_k} was given.")
-        asked = [self._questions(shard, queries, top_k, splits, variant, page) for shard in range(self.places.n_shards)]
-        answers = self._ask(asked, threads)
+        if self.item_map is None or threads == 1 or len(asked) == 1:
+            splits = [self._split(one, variant, page or top_k) for one in asked]
+        else:
+            # Walks take the time here, and leave the GIL to others.
+            with ThreadPoolExecutor(threads) as pool:
+                splits = list(pool.map(self._split, asked, repeat(variant), repeat(page or top_k)))
+        if self.item_map is not None and variant == "walk":
+            # Shards have nothing to walk on, and nothing to screen.
+            variant = None
+        queries = np.stack([one.query for one in asked])
+        questions = [
+            self._questions(shard, queries, top_k, splits, variant, page) for shard in range(self.places.n_shards)
+        ]
+        answers = self._ask(questions, threads)
         found: list[list[tuple[int, SearchResult]]] = [[] for _ in splits]
-        for shard, (questions, results) in enumerate(zip(asked, answers, strict=True)):
-            for row, result in zip(questions.rows, results or (), strict=results is not None):
+        for shard, (questions_of_one, results) in enumerate(zip(questions, answers, strict=True)):
+            for row, result in zip(questions_of_one.rows, results or (), strict=results is not None):
                 found[row].append((shard, result))
         merged = []
         for split, own in zip(splits, found, strict=True):
@@ -186,6 +225,7 @@ class ShardedIndex:
                     top_k,
                     eligible=sum(split.offered),
                     complete=len(own) == needed,
+                    walked=split.walked,
                 )
             )
         return merged
@@ -217,11 +257,9 @@ class ShardedIndex:
             page,
         )
 
-    def _split(
-        self, budget: int, exclude: npt.ArrayLike | None, remembered: Positions | None, eligible: Eligible | None
-    ) -> _Split:
+    def _split(self, asked: _Asked, variant: Variant | None, page: int) -> _Split:
         """Split one budget, and all that is said of items."""
-        places = self.places
+        places, (query, budget, exclude, remembered, eligible) = self.places, asked
         offered = list(places.sizes)
         parts = None
         if eligible is not None:
@@ -237,12 +275,27 @@ class ShardedIndex:
             excluded = places.split(left_out)
             for shard, own in enumerate(excluded):
                 offered[shard] -= len(own) if parts is None else int(parts[shard].has(own).sum())
+        self._check_budget(budget, sum(offered))
+        if self._walks(variant, eligible) and budget < sum(offered):
+            assert self.item_map is not None
+            walked = self.item_map.walk(
+                query, budget, None if exclude is None else left_out, remembered, eligible, page
+            )
+            candidates = places.split(walked.candidates)
+            return _Split([len(own) for own in candidates], offered, None, candidates, None, walked)
         hints, first = None, []
         if remembered is not None:
             known = self._first_to_rank(remembered, None if exclude is None else left_out, eligible)
             hints, first = places.split(known), places.shard[known].tolist()
-        self._check_budget(budget, sum(offered))
         return _Split(split_budget(budget, offered, first), offered, excluded, hints, parts)
+
+    def _walks(self, variant: Variant | None, eligible: Eligible | None) -> bool:
+        """Whether a search walks on the map; as in an index with a graph, one does where few items are eligible."""
+        if self.item_map is None:
+            return False
+        if variant is not None:
+            return variant == "walk"
+        return self.screening.variant == "walk" or self.item_map.serves(eligible)
 
     def _first_to_rank(self, remembered: Positions, left_out: Positions | None, eligible: Eligible | None) -> Positions:
         """Return the remembered items that may be found, each once, in their order; an entry below 0 ends them."""
@@ -341,18 +394,32 @@ class ShardedIndex:
 
     # ---- as a whole
 
+    def verify(self) -> None:
+        """Read the map, if there is one. Raises CorruptModelError. Each shard is verified where it lies."""
+        if self.item_map is not None:
+            self.item_map.verify(self.items)
+
     def screened_by(self, screening: Screening) -> Self:
         """Return the same shards with another way of screening."""
-        return type(self)([shard.screened_by(screening) for shard in self.shards], self.places)
+        shards = self.shards
+        if self.item_map is None or screening.variant != "walk":
+            shards = tuple(shard.screened_by(screening) for shard in shards)
+        return type(self)(shards, self.places, self.item_map, screening)
 
     @property
     def nbytes(self) -> int:
-        """The size of all shards without the items' rows."""
-        return sum(shard.nbytes for shard in self.shards)
+        """The size of all shards, and of the map, without the items' rows."""
+        return sum(shard.nbytes for shard in self.shards) + (0 if self.item_map is None else self.item_map.nbytes)
+
+    def map_arrays(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
+        """Return the map as it is stored, if there is one, and what is said of it and of the index."""
+        arrays, info = ({}, {}) if self.item_map is None else self.item_map.to_arrays()
+        return arrays, info | {"n_dims": self.n_dims, "sizes": list(self.places.sizes)}
 
     def to_arrays(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
-        """Return what is kept once: where the items lie, and how many each shard has."""
-        return self.places.to_arrays(), {"n_dims": self.n_dims, "sizes": list(self.places.sizes)}
+        """Return what is kept once: where the items lie, how many each shard has, and the map if there is one."""
+        arrays, info = self.map_arrays()
+        return self.places.to_arrays() | arrays, info
 
 
 # Whatever a bundle's items are searched by.

@@ -13,6 +13,8 @@ if TYPE_CHECKING:
 
     import numpy.typing as npt
 
+    from greedy_core.shards.item_map import Walked
+
 
 def merge_results(
     results: Sequence[SearchResult],
@@ -21,24 +23,27 @@ def merge_results(
     *,
     eligible: int,
     complete: bool,
+    walked: Walked | None = None,
 ) -> SearchResult:
     """Return the best `top_k` of what shards found, ties to the smaller position among all items.
 
     positions  for each result, the positions among all of the items of its shard
     eligible   items that could have been found, in all shards
     complete   nothing else could: every shard that has eligible items is among the results
+    walked     what was spent before the shards were asked
     """
+    spent, entries_read = (0, 0) if walked is None else (walked.on_the_way, walked.entries_read)
     if not results:
         nothing = np.empty(0, dtype=np.int32)
-        return SearchResult(nothing, nothing.astype(np.float32), 0, eligible == 0, 0, eligible)
+        return SearchResult(nothing, nothing.astype(np.float32), spent, eligible == 0, entries_read, eligible)
     ids = np.concatenate([own[result.ids] for result, own in zip(results, positions, strict=True)])
     scores = np.concatenate([result.scores for result in results])
     best = np.lexsort((ids, -scores))[:top_k]
     return SearchResult(
         ids[best],
         scores[best],
-        sum(result.spent for result in results),
+        spent + sum(result.spent for result in results),
         complete and all(result.complete for result in results),
-        sum(result.entries_read for result in results),
+        entries_read + sum(result.entries_read for result in results),
         eligible,
     )

@@ -1,7 +1,9 @@
 """Which way of splitting a budget over shards finds most: `python -m loadtests.cluster.shares --items A --users B`.
 
-Three ways are compared with one index of all items at the same total budget, on users that none was fitted to:
+Ways are compared with one index of all items at the same total budget, on users that none was fitted to. Those after
+the first leave every shard to itself, with a graph of its own where the model walks:
 
+    ours    as the library does it: by a map of all items where the model walks, else in proportion
     equal   in proportion to the items of each shard, as greedy_core/shards/shares.py does it
     heads   in proportion to how many of the largest list entries for this query each shard has: looks at all lists of
             all shards, which costs no product, but a round trip
@@ -23,6 +25,7 @@ from greedy_core import GreedyIndex
 from greedy_core.fit.directions import Axes
 from greedy_core.index import Whole
 from greedy_core.shards.index import ShardedIndex
+from greedy_core.shards.item_map import ItemMap
 from greedy_core.shards.merging import merge_results
 from greedy_core.shards.places import Places, deal
 from greedy_core.shards.shares import split_budget
@@ -75,9 +78,12 @@ def measure(
             one.of_others(np.ascontiguousarray(items[places.in_shard(shard)]), fitted, centre=whole.centre)
             for shard in range(number)
         ]
-        sharded = ShardedIndex(shards, places)
+        sharded = ours = ShardedIndex(shards, places)
+        if one.screening.variant == "walk":
+            ours = ShardedIndex([shard.without_graph() for shard in shards], places, ItemMap.of(one))
         for budget in BUDGETS:
             found = {
+                "ours": [r.ids for r in ours.search_batch(queries, 10, budget)],
                 "equal": [r.ids for r in sharded.search_batch(queries, 10, budget)],
                 "heads": [_search(sharded, query, _by_heads(sharded, query, budget)) for query in queries],
                 "rounds": [_search(sharded, query, _by_rounds(sharded, query, budget)) for query in queries],

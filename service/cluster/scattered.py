@@ -1,7 +1,7 @@
 """An index whose shards lie elsewhere: what stands in the place of a loaded model's index in the ingress.
 
-Splitting and merging are the library's, and so is all that looks at single items: their vectors are mapped here, too,
-which takes no memory until one is looked at. Only searching is done by the shards.
+Splitting and merging are the library's, and so are walks on a map of all items, and all that looks at single items:
+their vectors are mapped here, too, which takes no memory until one is looked at. Only searching is done by the shards.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ class ScatteredIndex(ShardedIndex):
 
         similar  it is that of similar items
         """
-        super().__init__(local.shards, local.places)
+        super().__init__(local.shards, local.places, local.item_map, local.screening)
         self._handles = handles
         self._names = names
         self._similar = similar
