@@ -31,8 +31,9 @@ def measure(bundle: Bundle, folder: Path) -> None:
         import ray  # noqa: PLC0415
 
         from service.cluster.recommending import parts_on_ray  # noqa: PLC0415
+        from service.cluster.starting import start_ray  # noqa: PLC0415
 
-        ray.init(num_cpus=2, include_dashboard=False, object_store_memory=200 << 20, log_to_driver=False)
+        start_ray(num_cpus=2, object_store_memory=200 << 20)
         for workers in (1, 2):
             began = time.perf_counter()
             path = folder / f"ray-{workers}.parquet"

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 HOST = "127.0.0.1"
-PATIENCE = 120.0
+PATIENCE = 300.0
 
 
 def free_port() -> int:
@@ -66,13 +66,13 @@ class Cluster:
     def __enter__(self) -> Self:
         """Start all of it."""
         warnings.simplefilter("ignore")  # Ray's own
-        import ray  # noqa: PLC0415 - a benchmark may be asked for help without it
-        from ray import serve  # noqa: PLC0415
+        from ray import serve  # noqa: PLC0415 - a benchmark may be asked for help without it
 
         from service.cluster.application import ClusterArguments, app  # noqa: PLC0415
+        from service.cluster.starting import start_ray, start_serve  # noqa: PLC0415
 
-        ray.init(num_cpus=2, include_dashboard=False, object_store_memory=200 << 20, log_to_driver=False)
-        serve.start(http_options={"host": HOST, "port": self.port}, logging_config={"log_level": "ERROR"})
+        start_ray(num_cpus=2, object_store_memory=200 << 20)
+        start_serve(HOST, self.port, logging_config={"log_level": "ERROR"})
         arguments = ClusterArguments(
             models=self.models,
             ingresses=self.ingresses,

@@ -42,7 +42,7 @@ def serve(
     from ray import serve as ray_serve  # noqa: PLC0415 - an optional extra
 
     from service.cluster.application import ClusterArguments, app  # noqa: PLC0415
-    from service.cluster.building import connect  # noqa: PLC0415
+    from service.cluster.starting import connect, start_serve  # noqa: PLC0415
 
     arguments = ClusterArguments(
         models=models.resolve(),
@@ -65,7 +65,7 @@ def serve(
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
     connect()
-    ray_serve.start(http_options={"host": host, "port": port})
+    start_serve(host, port)
     ray_serve.run(application, name="budgetrec")
     note(f"Serving on http://{host}:{port}; stop with Ctrl-C.")
     stopped.wait()

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import os
 from typing import TYPE_CHECKING
 
 import ray
 
 from greedy_core import build_shard
+from service.cluster.starting import connect
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -30,10 +30,3 @@ def build_on_ray(orders: Iterable[ShardOrder]) -> None:
             ray.get(done)
         running.append(build.remote(order))
     ray.get(running)
-
-
-def connect() -> None:
-    """Use the cluster that RAY_ADDRESS names, or the Ray of this process; else start one on this machine."""
-    if not ray.is_initialized():
-        address = os.environ.get("RAY_ADDRESS")
-        ray.init(address=address, include_dashboard=None if address else False, log_to_driver=False)

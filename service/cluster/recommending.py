@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 import ray
 
-from service.cluster.building import connect
+from service.cluster.starting import connect
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Mapping

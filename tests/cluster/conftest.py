@@ -78,13 +78,9 @@ def _ray():
         import ray  # noqa: PLC0415
         from ray import serve  # noqa: PLC0415
 
-        ray.init(
-            num_cpus=2,
-            include_dashboard=False,
-            object_store_memory=200 << 20,
-            logging_level="ERROR",
-            log_to_driver=False,
-        )
+        from service.cluster.starting import start_ray  # noqa: PLC0415
+
+        start_ray(num_cpus=2, object_store_memory=200 << 20, logging_level="ERROR")
     yield ray
     with warnings.catch_warnings():
         # It leaves sockets to the interpreter when it ends.
@@ -131,6 +127,7 @@ def cluster(ray_here, models):
     from ray import serve  # noqa: PLC0415
 
     from service.cluster.application import ClusterArguments, app  # noqa: PLC0415
+    from service.cluster.starting import start_serve  # noqa: PLC0415
 
     port = free_port()
     arguments = ClusterArguments(
@@ -142,9 +139,9 @@ def cluster(ray_here, models):
         health_check_seconds=0.5,
         settings={"log_sample": 0, "monitor_share": 0, "admin_key": "open sesame", "unknown_user": "popular"},
     )
-    serve.start(http_options={"host": "127.0.0.1", "port": port}, logging_config={"log_level": "ERROR"})
+    start_serve("127.0.0.1", port, logging_config={"log_level": "ERROR"})
     serve.run(app(arguments), name="budgetrec")
     running = Cluster(f"http://127.0.0.1:{port}", arguments)
-    poll(lambda: running.get("/health/ready").status_code == 200, "the cluster to be ready", seconds=120)
+    poll(lambda: running.get("/health/ready").status_code == 200, "the cluster to be ready", seconds=600)
     _running.callback(running.client.close)
     return running
