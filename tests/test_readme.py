@@ -28,7 +28,7 @@ def shell(index):
 def run(code, folder, **variables):
     command = ["bash", "-euo", "pipefail", "-c", code]
     done = subprocess.run(
-        command, cwd=folder, env={**ENVIRONMENT, **variables}, capture_output=True, text=True, check=False, timeout=300
+        command, cwd=folder, env={**ENVIRONMENT, **variables}, capture_output=True, text=True, check=False, timeout=900
     )
     assert done.returncode == 0, f"{code}\n{done.stdout}\n{done.stderr}"
     return done.stdout
