@@ -37,8 +37,10 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 # How many neighbours an item has. Few let a walk go further for the same number of estimates, many lead it less often
-# astray: models differ, so graphs of each degree are compared.
-DEGREES = (16, 32)
+# astray: models differ, so graphs of each degree are compared. So do those for each way of measuring how near items
+# are, see `likeness`.
+DEGREES = (24, 48)
+POWERS = (0.0, 0.25)
 # Neighbours that are looked for: in each group, and among the best of the same queries, from so many of these.
 _NEAREST, _TOGETHER, _MOST_LISTS = 24, 48, 32
 # An item belongs to its nearest groups. The larger they are, the more of the nearest items are found: as large as keeps
@@ -83,46 +85,50 @@ def fit_graphs(
     show: bool = False,
     centre: Float32Array | None = None,
 ) -> list[ItemGraph]:
-    """Return a graph of items (n_items, n_dims) for queries like these, for each of DEGREES.
+    """Return a graph of items (n_items, n_dims) for queries like these, for each of POWERS and DEGREES.
 
     find    the best items of each query by walks over a graph, (n_queries, any number), -1 where there are fewer
     centre  see `compressed`
     """
     rng = np.random.default_rng(_SEED)
     asked = queries[np.sort(rng.permutation(len(queries))[:_QUERIES])]
-    with progress_bar("connecting items", 3 + len(DEGREES), show=show) as advance:
+    graphs = []
+    with progress_bar("connecting items", 2 + len(POWERS) * (1 + len(DEGREES)), show=show) as advance:
         coded = compressed(items, threads, centre)
-        space = likeness(items, asked)
-        near = near_items(space, threads)
-        advance(1)
-        first = ItemGraph(connect(space, [near], threads, max(DEGREES)), _long_items(items), *coded)
-        advance(1)
-        lists = find(first, asked)
-        advance(1)
-        together = listed_together(lists, len(items), threads)
-        entries = find_entries(lists, len(items))
-        graphs = []
-        for degree in DEGREES:
-            neighbours = connect(space, [near, together], threads, degree)
-            lead_everywhere(neighbours, entries, space)
-            graphs.append(ItemGraph(neighbours, entries, *coded))
+        for power in POWERS:
+            space = likeness(items, asked, power)
+            near = near_items(space, threads)
             advance(1)
+            if not graphs:
+                first = ItemGraph(connect(space, [near], threads, max(DEGREES)), _long_items(items), *coded)
+                advance(1)
+                lists = find(first, asked)
+                together = listed_together(lists, len(items), threads)
+                entries = find_entries(lists, len(items))
+                advance(1)
+            for degree in DEGREES:
+                neighbours = connect(space, [near, together], threads, degree)
+                lead_everywhere(neighbours, entries, space)
+                graphs.append(ItemGraph(neighbours, entries, *coded))
+                advance(1)
     return graphs
 
 
-def likeness(items: Float32Array, queries: Float32Array) -> Float32Array:
+def likeness(items: Float32Array, queries: Float32Array, power: float) -> Float32Array:
     """Return the items in the space where near ones are looked for, padded like rows.
 
-    After a multiplication by the root of the queries' second moment, distance is the root mean square of the difference
-    between two items' scores; without one it is that between their vectors. The fourth root lies half way: some models
-    have items that differ in what no query asks for, others have queries that all ask for one thing first.
+    After a multiplication by the root of the queries' second moment (a power of a half), distance is the root mean
+    square of the difference between two items' scores; without one (a power of 0) it is that between their vectors. A
+    quarter lies half way: some models have items that differ in what no query asks for, others have queries that all
+    ask for one thing first.
 
     One more coordinate makes all vectors equally long, so that items of different length lie apart. Without it short
     items are near to everything, and walks pass through them although no query scores them high.
     """
-    values, vectors = np.linalg.eigh(second_moment(queries))
-    root = vectors * np.maximum(values, 0.0) ** 0.25
-    turned = items @ root.astype(np.float32)
+    turned = items
+    if power > 0:
+        values, vectors = np.linalg.eigh(second_moment(queries))
+        turned = items @ (vectors * np.maximum(values, 0.0) ** power).astype(np.float32)
     squares = np.einsum("ij,ij->i", turned, turned, dtype=np.float64)
     missing = np.sqrt(squares.max() - squares).astype(np.float32)
     return pad_rows(np.concatenate([turned, missing[:, None]], axis=1))

@@ -353,9 +353,7 @@ class _Plan:
         """Return a map of all items, built as the index of some was, or None if that one does not walk."""
         if index.screening.variant != "walk":
             return None
-        drawn = index.of_others(
-            items, queries, centre=whole.centre, threads=self._threads, progress=self._progress
-        )
+        drawn = index.of_others(items, queries, centre=whole.centre, threads=self._threads, progress=self._progress)
         return _map_of(drawn)
 
     def orders(

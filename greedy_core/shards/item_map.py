@@ -92,7 +92,7 @@ class ItemMap:
     def of(cls, index: GreedyIndex) -> Self:
         """Return the map of an index over all items, which has a graph."""
         if index.graph is None:
-            raise CorruptModelError("an index without a graph has no map; build it with directions \"graph\".")
+            raise CorruptModelError('an index without a graph has no map; build it with directions "graph".')
         return cls(index.graph, index.n_dims, max_budget=index.max_budget, guided=index.guided, centre=index.centre)
 
     def to_arrays(self) -> tuple[dict[str, npt.NDArray[Any]], dict[str, Any]]:
@@ -101,9 +101,7 @@ class ItemMap:
         return arrays, info | {"max_budget": self._max_budget}
 
     @classmethod
-    def from_arrays(
-        cls, arrays: Mapping[str, npt.NDArray[Any]], info: Mapping[str, Any], n_items: int
-    ) -> Self | None:
+    def from_arrays(cls, arrays: Mapping[str, npt.NDArray[Any]], info: Mapping[str, Any], n_items: int) -> Self | None:
         """Return the map from a file, or None where there is none. Raises CorruptModelError."""
         if "graph_neighbours" not in arrays:
             return None

@@ -11,6 +11,7 @@ from greedy_core._kernel import instruction_set, instruction_sets, use_instructi
 from greedy_core.embeddings import pad_rows
 from greedy_core.fit.graph import (
     DEGREES,
+    POWERS,
     ItemGraph,
     compressed,
     connect,
@@ -265,9 +266,10 @@ def test_edges_can_be_changed_so_that_every_item_is_reached(n_items, degree, see
     assert (np.diff((neighbours < 0).astype(int), axis=1) >= 0).all()
 
 
-def test_items_of_different_length_lie_apart():
+@pytest.mark.parametrize("power", POWERS)
+def test_items_of_different_length_lie_apart(power):
     items = np.concatenate([ITEMS[:500], ITEMS[:500] / 4])
-    space = likeness(items, USERS)
+    space = likeness(items, USERS, power)
     lengths = np.linalg.norm(space, axis=1)
     np.testing.assert_allclose(lengths, lengths[0], rtol=1e-5)
     # All but the last of 41 coordinates are a linear map of the items.

@@ -89,7 +89,9 @@ def test_other_screenings_leave_the_map_to_filters(one, mapped):
 
 @given(QUERY, st.integers(1, MAX_BUDGET - 1), MASKS)
 def test_candidates_are_nested_and_shares_never_fall(mapped, query, budget, eligible):
-    fewer, more = (set(mapped.search(query, b, b, eligible=eligible, page=10).ids.tolist()) for b in (budget, budget + 1))
+    fewer, more = (
+        set(mapped.search(query, b, b, eligible=eligible, page=10).ids.tolist()) for b in (budget, budget + 1)
+    )
     assert fewer <= more
 
 
@@ -151,10 +153,12 @@ class TestBundles:
         truth = [whole.index.search(query, 10, N_ITEMS).ids for query in USERS]
         for budget in (32, 128, 512):
             recalls = [
-                np.mean([
-                    len(np.intersect1d(bundle.index.search(query, 10, budget).ids, best)) / 10
-                    for query, best in zip(USERS, truth, strict=True)
-                ])
+                np.mean(
+                    [
+                        len(np.intersect1d(bundle.index.search(query, 10, budget).ids, best)) / 10
+                        for query, best in zip(USERS, truth, strict=True)
+                    ]
+                )
                 for bundle in (whole, built)
             ]
             assert recalls[1] > recalls[0] - 0.01
