@@ -20,6 +20,7 @@ from greedy_core.fit.remembered import REMEMBERED, find_remembered
 from greedy_core.index import GreedyIndex
 from greedy_core.positions import as_positions
 from greedy_core.screening import Screening
+from greedy_core.shards.item_map import is_for_few
 from greedy_core.shards.merging import merge_results
 from greedy_core.shards.shares import split_budget
 
@@ -276,8 +277,7 @@ class ShardedIndex:
             for shard, own in enumerate(excluded):
                 offered[shard] -= len(own) if parts is None else int(parts[shard].has(own).sum())
         self._check_budget(budget, sum(offered))
-        if self._walks(variant, eligible) and budget < sum(offered):
-            assert self.item_map is not None
+        if self.item_map is not None and self._walks(variant, eligible) and budget < sum(offered):
             walked = self.item_map.walk(
                 query, budget, None if exclude is None else left_out, remembered, eligible, page
             )
@@ -291,11 +291,9 @@ class ShardedIndex:
 
     def _walks(self, variant: Variant | None, eligible: Eligible | None) -> bool:
         """Whether a search walks on the map; as in an index with a graph, one does where few items are eligible."""
-        if self.item_map is None:
-            return False
         if variant is not None:
             return variant == "walk"
-        return self.screening.variant == "walk" or self.item_map.serves(eligible)
+        return self.screening.variant == "walk" or is_for_few(eligible)
 
     def _first_to_rank(self, remembered: Positions, left_out: Positions | None, eligible: Eligible | None) -> Positions:
         """Return the remembered items that may be found, each once, in their order; an entry below 0 ends them."""

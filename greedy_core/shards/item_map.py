@@ -44,6 +44,11 @@ class Walked(NamedTuple):
         return self.spent - len(self.candidates)
 
 
+def is_for_few(eligible: Eligible | None) -> bool:
+    """Whether so few items are eligible that an index with a graph estimates them all, however it screens."""
+    return eligible is not None and eligible.count <= SCANNED
+
+
 class ItemMap:
     """A graph over all items, with their compressed rows. Immutable; any number of threads may walk at once."""
 
@@ -76,11 +81,6 @@ class ItemMap:
             query, budget, exclude, Variant.walk, Variant.walk, False, remembered, eligible, page
         )
         return Walked(found, spent, entries_read)
-
-    @staticmethod
-    def serves(eligible: Eligible | None) -> bool:
-        """Whether so few items are eligible that an index with a graph estimates them all, however it screens."""
-        return eligible is not None and eligible.count <= SCANNED
 
     @property
     def nbytes(self) -> int:

@@ -5,13 +5,86 @@ from __future__ import annotations
 import argparse
 import json
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from loadtests.fleet.simulation import Fleet, Latencies, Outcome, simulate
 from loadtests.fleet.sizing import Sizing
 
+if TYPE_CHECKING:
+    from collections.abc import Iterable, Iterator
+
 MEASURED = Path(__file__).resolve().parents[1] / "cluster" / "latencies.json"
 SHARDS = (10, 30, 100, 300, 1000)
+DEADLINES = (50.0, 100.0, 200.0)
+LOST = ((10, 1), (30, 1), (30, 3), (1000, 10))
 BILLION = 1_000_000_000
+
+
+class Tables:
+    """The rows of every table, as Markdown, each worked out when it is asked for."""
+
+    def __init__(self, latencies: Latencies, *, requests: int = 1000, seed: int = 0) -> None:
+        self._latencies = latencies
+        self._requests = requests
+        self._seed = seed
+
+    def _run(self, fleet: Fleet) -> Outcome:
+        return simulate(fleet, self._latencies, requests=self._requests, seed=self._seed)
+
+    def tails(self, numbers: Iterable[int] = SHARDS) -> Iterator[str]:
+        """Yield p99 by shards and replicas, without and with hedging."""
+        for shards in numbers:
+            plain = [self._run(Fleet(shards, replicas=replicas, hedge=0)) for replicas in (1, 2)]
+            hedged = self._run(Fleet(shards))
+            p99 = " | ".join(f"{found.p99:.1f}" for found in (*plain, hedged))
+            yield f"| {shards:,} | {p99} | {hedged.questions:.3f} |"
+
+    def deadlines(self, numbers: Iterable[int] = SHARDS) -> Iterator[str]:
+        """Yield what deadlines leave out."""
+        for shards in numbers:
+            for deadline in DEADLINES:
+                found = self._run(Fleet(shards, deadline=deadline, hedge=20.0))
+                yield f"| {shards:,} | {deadline:g} | {found.p99:.1f} | {found.whole:.1%} | {found.answered:.2%} |"
+
+    def lost(self, fleets: Iterable[tuple[int, int]] = LOST) -> Iterator[str]:
+        """Yield what lost shards cost."""
+        for shards, lost in fleets:
+            found = self._run(Fleet(shards, lost=lost, deadline=100.0))
+            yield f"| {shards:,} | {lost} | {found.p99:.1f} | {found.answered:.2%} |"
+
+    def sizes(self) -> Iterator[str]:
+        """Yield memory and cost of a billion items."""
+        for shards in SHARDS:
+            sizing = Sizing.of(BILLION, shards, self._latencies)
+            yield (
+                f"| {shards:,} | {BILLION // shards:,} | {sizing.shard_gib:.1f} | {sizing.total_gib:,.0f} | "
+                f"{sizing.mapped_gib:.1f} and {sizing.map_gib:.0f} | {sizing.core_seconds_per_million:,.0f} | "
+                f"{sizing.cost_per_million:.2f} |"
+            )
+
+    def checked(self, point: dict[str, float]) -> Iterator[str]:
+        """Yield the point that was measured on a real cluster, and what is simulated there."""
+        found = self._run(
+            Fleet(
+                int(point["shards"]),
+                1,
+                int(point["budget"]),
+                point["rate"],
+                slow=0.0,
+                hedge=0.0,
+                deadline=1000.0,
+            )
+        )
+        what = f"measured, {point['shards']} shards, budget {point['budget']}"
+        yield f"| {what} | {point['p50_ms']:.2f} | {point['p99_ms']:.2f} |"
+        yield f"| simulated | {found.p50:.2f} | {found.p99:.2f} |"
+
+
+def _say(title: str, head: str, rows: Iterable[str]) -> None:
+    print(f"## {title}\n\n{head}\n|{'---:|' * (head.count('|') - 1)}", flush=True)
+    for row in rows:
+        print(row, flush=True)
+    print()
 
 
 def main() -> None:
@@ -20,52 +93,31 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=0)
     parser.add_argument("--requests", type=int, default=1000)
     asked = parser.parse_args()
-    latencies = Latencies.read(asked.latencies)
-
-    def run(fleet: Fleet) -> Outcome:
-        return simulate(fleet, latencies, requests=asked.requests, seed=asked.seed)
-
-    print("## p99 by shards and replicas, without and with hedging (ms)\n")
-    print("| shards | 1 replica | 2 replicas | 2, hedged at 20 ms | questions for each shard |")
-    print("|---:|---:|---:|---:|---:|")
-    for shards in SHARDS:
-        plain = [run(Fleet(shards, replicas=replicas, hedge=0)) for replicas in (1, 2)]
-        hedged = run(Fleet(shards))
-        print(f"| {shards} | {plain[0].p99:.1f} | {plain[1].p99:.1f} | {hedged.p99:.1f} | {hedged.questions:.3f} |")
-    print("\n## What a deadline leaves out, 2 replicas, hedged at 20 ms\n")
-    print("| shards | deadline (ms) | p99 (ms) | whole answers | shards that answered |")
-    print("|---:|---:|---:|---:|---:|")
-    for shards in SHARDS:
-        for deadline in (10.0, 25.0, 50.0):
-            found = run(Fleet(shards, deadline=deadline, hedge=min(20.0, deadline / 2)))
-            print(f"| {shards} | {deadline:g} | {found.p99:.1f} | {found.whole:.1%} | {found.answered:.2%} |")
-    print("\n## Lost shards, deadline 50 ms\n")
-    print("| shards | lost | p99 (ms) | shards that answered |")
-    print("|---:|---:|---:|---:|")
-    for shards, lost in ((10, 1), (100, 1), (100, 5), (1000, 10)):
-        found = run(Fleet(shards, lost=lost, deadline=50.0))
-        print(f"| {shards} | {lost} | {found.p99:.1f} | {found.answered:.2%} |")
-    print(f"\n## {BILLION:,} items of 128 dimensions, 2 replicas, 100 requests a second\n")
-    print(
-        "| shards | items of each | memory of each (GiB) | in all (GiB) | core seconds for a million requests | cost |"
+    tables = Tables(Latencies.read(asked.latencies), requests=asked.requests, seed=asked.seed)
+    _say(
+        f"{BILLION:,} items of 128 dimensions, 2 replicas, budget 1,024",
+        "| shards | items of each | memory of each (GiB) | in all (GiB) | walks: each, and the map (GiB) "
+        "| core seconds for a million requests | cost of these |",
+        tables.sizes(),
     )
-    print("|---:|---:|---:|---:|---:|---:|")
-    for shards in SHARDS:
-        sizing = Sizing.of(BILLION, shards, latencies)
-        print(
-            f"| {shards} | {BILLION // shards:,} | {sizing.shard_gib:.1f} | {sizing.total_gib:,.0f} | "
-            f"{sizing.core_seconds_per_million:,.0f} | {sizing.cost_per_million:.2f} |"
-        )
+    _say(
+        "p99 by shards and replicas, without and with hedging (ms), 100 requests a second",
+        "| shards | 1 replica | 2 replicas | 2, hedged at 20 ms | questions for each shard |",
+        tables.tails(),
+    )
+    _say(
+        "What a deadline leaves out, 2 replicas, hedged at 20 ms",
+        "| shards | deadline (ms) | p99 (ms) | whole answers | shards that answered |",
+        tables.deadlines(),
+    )
+    _say(
+        "Lost shards, deadline 100 ms",
+        "| shards | lost | p99 (ms) | shards that answered |",
+        tables.lost(),
+    )
     stored = json.loads(asked.latencies.read_text(encoding="utf-8"))
     if "checked" in stored:
-        point = stored["checked"]
-        found = run(Fleet(point["shards"], 1, point["budget"], point["rate"], slow=0.0, hedge=0.0, deadline=1000.0))
-        print("\n## Against the real run of `make cluster`\n")
-        print("| | p50 (ms) | p99 (ms) |")
-        print("|---|---:|---:|")
-        what = f"measured, {point['shards']} shards, budget {point['budget']}"
-        print(f"| {what} | {point['p50_ms']:.2f} | {point['p99_ms']:.2f} |")
-        print(f"| simulated | {found.p50:.2f} | {found.p99:.2f} |")
+        _say("Against the real run of `make cluster`", "| | p50 (ms) | p99 (ms) |", tables.checked(stored["checked"]))
 
 
 if __name__ == "__main__":

@@ -17,9 +17,17 @@ PRICE_OF_CORE_HOUR = 0.04
 
 
 class Sizing(NamedTuple):
-    """Memory in GiB, time in seconds of a core."""
+    """Memory in GiB, time in seconds of a core.
+
+    shard_gib   of a shard that has all its parts itself
+    mapped_gib  of one of a model that walks: its graph and compressed rows are in the map
+    map_gib     of the map, on every node with an ingress
+    total_gib   of all replicas of the shards that have all their parts
+    """
 
     shard_gib: float
+    mapped_gib: float
+    map_gib: float
     total_gib: float
     core_seconds_per_million: float
     cost_per_million: float
@@ -31,11 +39,18 @@ class Sizing(NamedTuple):
         """Return the sizes for items of so many dimensions."""
         each = -(-items // shards)
         stride = -(-dims // 16) * 16
-        item = stride * 4 + 2 * (stride // 4 + 8) + _NEIGHBOURS * 4 + _ID_BYTES
+        row, node = stride * 4 + _ID_BYTES, 2 * (stride // 4 + 8) + _NEIGHBOURS * 4
         lists = 2 * dims * (_MAX_BUDGET + 1) * 8
-        shard = (each * item + lists) / _GIB
+        shard = (each * (row + node) + lists) / _GIB
         share = max(1, budget // shards)
         # A call is work on both of its ends.
         milliseconds = shards * (latencies.fixed + latencies.per_product * share + 2 * latencies.call) + latencies.front
         seconds = milliseconds / 1000 * 1_000_000
-        return cls(shard, shard * shards * replicas, seconds, seconds / 3600 * PRICE_OF_CORE_HOUR)
+        return cls(
+            shard,
+            (each * row + lists) / _GIB,
+            items * node / _GIB,
+            shard * shards * replicas,
+            seconds,
+            seconds / 3600 * PRICE_OF_CORE_HOUR,
+        )

@@ -141,10 +141,6 @@ class TestBundles:
             there = split.similar.index.search(asked.vector, 10, 80, asked.exclude, None, asked.remembered)
             assert same(here, there)
 
-    def test_a_curve_is_that_of_one_index(self, whole, split):
-        one, sharded = (bundle.calibration["vectors"]["points"] for bundle in (whole, split))
-        assert [point["recall_at_10"] for point in one] == [point["recall_at_10"] for point in sharded]
-
     def test_shards_that_are_built_at_once_have_a_map_too(self, whole, tmp_path):
         built = build_shards(tmp_path / "v1", N_SHARDS, **PARTS)
         built.verify()
