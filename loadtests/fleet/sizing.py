@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, NamedTuple
 
+from greedy_core._graph import code_stride
+
 if TYPE_CHECKING:
     from loadtests.fleet.simulation import Latencies
 
@@ -39,7 +41,7 @@ class Sizing(NamedTuple):
         """Return the sizes for items of so many dimensions."""
         each = -(-items // shards)
         stride = -(-dims // 16) * 16
-        row, node = stride * 4 + _ID_BYTES, 2 * (stride // 4 + 8) + _NEIGHBOURS * 4
+        row, node = stride * 4 + _ID_BYTES, 2 * code_stride(dims) + _NEIGHBOURS * 4
         lists = 2 * dims * (_MAX_BUDGET + 1) * 8
         shard = (each * (row + node) + lists) / _GIB
         share = max(1, budget // shards)

@@ -79,9 +79,13 @@ class ShardHandles:
     ) -> list[list[SearchResult] | None]:
         """Return what the shards answer in time, None for one that did not. A shard without rows is not asked."""
         seconds = self.patience.seconds if seconds is None else min(seconds, self.patience.seconds)
-        found: list[list[SearchResult] | None] = self._wait_for(
-            self._scatter(names, asked, similar=similar, seconds=seconds), seconds
-        )
+        try:
+            found: list[list[SearchResult] | None] = self._wait_for(
+                self._scatter(names, asked, similar=similar, seconds=seconds), seconds
+            )
+        except TimeoutError:
+            # The event loop did not get its turn for seconds: to a caller that is as if all were late.
+            return [None if questions.rows else [] for questions in asked]
         return found
 
     def load(self, names: Sequence[ShardName], *, verify: bool, seconds: float) -> None:

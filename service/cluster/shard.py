@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import threading
 from collections import OrderedDict
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from greedy_core import Bundle, CorruptModelError, GreedyIndex, read_manifest
+from greedy_core import Bundle, CorruptModelError, GreedyIndex, StorageError, read_manifest
 from service.cluster.calling import ShardName
 
 if TYPE_CHECKING:
@@ -27,11 +28,17 @@ class Shard:
     """
 
     def __init__(self, name: ShardName) -> None:
-        """Open the shard of the version that is current when the cluster starts."""
+        """Open the shard of the version that was current when the cluster started, if it is still there.
+
+        A replica that is started later may find it pruned: then it opens what it is asked for.
+        """
         self._opened: OrderedDict[ShardName, Bundle] = OrderedDict()
         self._opening = threading.Lock()
         self._products = 0
-        self._bundle(ShardName(*name))
+        self._reason: StorageError | None = None
+        with contextlib.suppress(StorageError):
+            self._bundle(ShardName(*name))
+        self._reason = None
 
     async def search(self, name: ShardName, questions: ShardQuestions, similar: bool) -> list[SearchResult]:
         """Return what one version of this shard has for the questions."""
@@ -56,9 +63,9 @@ class Shard:
         return bundle.version
 
     def check_health(self) -> None:
-        """Raise if the replica has nothing to answer with; called by Serve."""
-        if not self._opened:
-            raise RuntimeError("no version of this shard is open")
+        """Raise if nothing is open, and what was asked for could not be opened; called by Serve."""
+        if not self._opened and self._reason is not None:
+            raise RuntimeError(f"no version of this shard is open: {self._reason}")
 
     def record_autoscaling_stats(self) -> dict[str, float]:
         """Return the inner products in flight, by which Serve scales; see scaling.py."""
@@ -69,15 +76,22 @@ class Shard:
         with self._opening:
             bundle = self._opened.get(name)
             if bundle is None:
-                path = Path(name.path)
-                if read_manifest(path).checksum != name.checksum:
-                    raise CorruptModelError(f"{path} is another shard than the one that was asked for.")
-                bundle = Bundle.open(path)
-                self._opened[name] = bundle
+                try:
+                    bundle = self._opened[name] = _open(name)
+                except StorageError as reason:
+                    self._reason = reason
+                    raise
                 while len(self._opened) > KEPT:
                     self._opened.popitem(last=False)
             self._opened.move_to_end(name)
             return bundle
+
+
+def _open(name: ShardName) -> Bundle:
+    path = Path(name.path)
+    if read_manifest(path).checksum != name.checksum:
+        raise CorruptModelError(f"{path} is another shard than the one that was asked for.")
+    return Bundle.open(path)
 
 
 def _index_of(bundle: Bundle, *, similar: bool) -> GreedyIndex:

@@ -1,5 +1,8 @@
 """The files for a cluster are what Serve and the application take, and agree with each other."""
 
+import re
+
+import kubernetes_validate
 import pytest
 import yaml
 
@@ -42,6 +45,18 @@ def test_every_container_sees_the_models_and_runs_the_same_image():
         mounted = {mount["mountPath"]: mount["readOnly"] for mount in container["volumeMounts"]}
         assert mounted[application["args"]["models"]] is True
     assert len({container["image"] for container in containers}) == 1
+
+
+def test_the_pods_are_what_kubernetes_takes():
+    cluster = SERVICE["spec"]["rayClusterConfig"]
+    for group in (cluster["headGroupSpec"], *cluster["workerGroupSpecs"]):
+        pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "a-pod"}, "spec": group["template"]["spec"]}
+        kubernetes_validate.validate(pod, kubernetes_validate.latest_version(), strict=True)
+
+
+def test_all_nodes_run_the_ray_that_the_manifest_names():
+    (version,) = re.findall(r"ARG RAY_VERSION=(\S+)", (DEPLOY / "ray" / "Dockerfile").read_text())
+    assert SERVICE["spec"]["rayClusterConfig"]["rayVersion"] == version
 
 
 def test_a_version_with_shards_is_asked_for(tmp_path):

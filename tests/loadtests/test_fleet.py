@@ -2,10 +2,16 @@
 
 import json
 
+import numpy as np
 import pytest
 
+from greedy_core._graph import code_stride
+from greedy_core.fit.graph import ItemGraph
+from greedy_core.shards.item_map import ItemMap
+from loadtests.fleet.__main__ import MEASURED, Tables
 from loadtests.fleet.simulation import Fleet, Latencies, simulate
 from loadtests.fleet.sizing import Sizing
+from loadtests.http.fleet import DEPLOY
 
 SWIFT = Latencies(hop=(1.0,), call=0.0, fixed=0.1, per_product=0.0, front=2.0)
 UNEVEN = Latencies(hop=(1.0, 1.0, 1.0, 30.0), call=0.01, fixed=0.1, per_product=0.001, front=2.0)
@@ -52,6 +58,24 @@ def test_sizes_add_up():
     assert few.shard_gib > 9 * many.shard_gib
     assert few.total_gib == pytest.approx(few.shard_gib * 10 * 2)
     assert many.core_seconds_per_million > few.core_seconds_per_million
+
+
+def test_the_map_takes_what_its_arrays_take():
+    n_items, dims = 5000, 128
+    codes = np.zeros((n_items, code_stride(dims)), dtype=np.uint8)
+    graph = ItemGraph(np.zeros((n_items, 32), dtype=np.int32), np.zeros(64, dtype=np.int32), codes, codes, 1.0)
+    made = ItemMap(graph, dims, max_budget=4096, guided=False, centre=None)
+    sizing = Sizing.of(n_items, 1, SWIFT, dims=dims)
+    assert sizing.map_gib * 2**30 == pytest.approx(made.nbytes, rel=0.001)
+    assert sizing.shard_gib == pytest.approx(sizing.mapped_gib + sizing.map_gib)
+
+
+def test_the_runbook_s_tables_are_those_of_the_simulation():
+    runbook = (DEPLOY / "README.md").read_text()
+    tables = Tables(Latencies.read(MEASURED))
+    few = (10,)
+    for row in (*tables.sizes(), *tables.tails(few), *tables.deadlines(few), *tables.lost([(10, 1)])):
+        assert row in runbook
 
 
 def test_what_was_measured_is_read(tmp_path):
