@@ -128,8 +128,9 @@ class Settings(BaseSettings):
         DEFAULT_RECALL,
         ge=0.01,
         le=1,
-        description="A request that names nothing gets the smallest budget with this calibrated recall@10 for vectors "
-        "from outside, under a filter by the share of the items that it leaves; without a calibration, 256.",
+        description="A request that names nothing gets the smallest budget with this calibrated recall@10 against "
+        "exact search for vectors from outside, under a filter by the share of the items that it leaves; without a "
+        "calibration, 256.",
     )
     max_budget: int = Field(65_536, ge=1, le=10**9, description="A larger budget is lowered to this.")
     default_top_k: int = Field(10, ge=1, le=10_000, description="Items when a request does not say.")
@@ -145,7 +146,7 @@ class Settings(BaseSettings):
         100_000, ge=1, le=10**7, description="The most items that all answers of one batch may have together."
     )
     deadline_recall: float = Field(
-        0.99, ge=0.01, le=1, description="A deadline alone buys no more than this recall@10 needs."
+        0.99, ge=0.01, le=1, description="A deadline alone buys no more than this recall@10 against exact search needs."
     )
     filters: Annotated[dict[str, str], NoDecode] = Field(
         {}, description='Filters that requests may name: {"available": "in_stock"} is used as filter=@available.'

@@ -66,7 +66,7 @@ def main(arguments: list[str] | None = None) -> None:
         if not place.exists():
             users = more_users(np.concatenate([data.users, data.queries]), options.users)
             began = perf_counter()
-            build_bundle(place, items=data.items, users=users, progress=True)
+            build_bundle(place, items=data.items, users=users, similar=False, progress=True)
             print(f"built in {perf_counter() - began:.0f} s")
         report(Bundle.open(place), Path(folder), options.recall, options.exact_users)
 

@@ -30,8 +30,8 @@ def show_choice(made: Bundle) -> None:
     table(heads, rows, right=heads[2:])
     say(
         f"Of {len(compared)} ways to screen the first was chosen: on vectors that it had not seen it reaches a "
-        f"recall@10 of {', '.join(recalls[:-1])} and {recalls[-1]} at the least cost (the geometric mean of the four, "
-        "in list entries, counted and not timed; scan: scoring all items costs no more)."
+        f"recall@10 against exact search of {', '.join(recalls[:-1])} and {recalls[-1]} at the least cost (the "
+        "geometric mean of the four, in list entries, counted and not timed; scan: scoring all items costs no more)."
     )
 
 
@@ -58,9 +58,10 @@ def show_calibration(made: Bundle) -> None:
     say(
         f"A question that names no budget gets {usual:,} products: "
         + (
-            f"enough for a recall of {DEFAULT_RECALL} for vectors from outside."
+            f"enough for a recall@10 against exact search of {DEFAULT_RECALL} for vectors from outside."
             if reached >= DEFAULT_RECALL
-            else f"their recall is {reached:.3f} for vectors from outside, and no measured budget has {DEFAULT_RECALL}."
+            else f"their recall@10 against exact search is {reached:.3f} for vectors from outside, and no measured "
+            f"budget has {DEFAULT_RECALL}."
         )
     )
 

@@ -56,7 +56,7 @@ def _draw_recall(axes: Axes, calibration: Calibration) -> None:
         low = [min(low[0], outside[0].recall_at_10)]
     # From the tenth below the lowest point, so that a narrow band is still seen.
     axes.set_ylim(max(0.0, math.floor(low[0] * 10 - 0.5) / 10), 1.02)
-    axes.set_ylabel("recall@10")
+    axes.set_ylabel("recall@10 against exact search")
     sample = "held-out users" if calibration.held_out else "users"
     axes.legend(loc="lower right", frameon=False, title=f"{calibration.sample_size:,} {sample}", alignment="left")
 

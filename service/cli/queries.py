@@ -64,7 +64,8 @@ def query(
     budget: Annotated[
         int | None,
         typer.Option(
-            help=f"Inner products to spend at most. Default: what a recall@10 of {DEFAULT_RECALL} of vectors needs."
+            help="Inner products to spend at most. Default: what a recall@10 against exact search of "
+            f"{DEFAULT_RECALL} needs for vectors from outside."
         ),
     ] = None,
     top_k: Annotated[int, typer.Option(help="How many items.")] = 10,

@@ -250,4 +250,5 @@ def test_the_picture_shows_the_curve_and_its_band(tmp_path, monkeypatch):
     low, high = band.get_paths()[0].get_extents().intervaly
     np.testing.assert_allclose((low, high), (0.5 - 1.96 * 0.01, 1.0))
     assert above.get_ylim()[0] < low
+    assert above.get_ylabel() == "recall@10 against exact search"
     assert "500 held-out users" in above.get_legend().get_title().get_text()

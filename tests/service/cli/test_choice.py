@@ -8,7 +8,9 @@ import pytest
 
 from greedy_core import Bundle, Calibration
 
-USUAL = re.compile(r"A question that names no budget gets ([\d,]+) products: enough for a recall of 0.95 for vectors")
+USUAL = re.compile(
+    r"A question that names no budget gets ([\d,]+) products: enough for a recall@10 against exact search of 0.95 for "
+)
 
 
 @pytest.fixture
@@ -34,6 +36,8 @@ def test_the_ways_that_were_compared(ok, files):
     assert {way.screening for way in compared} >= {"walk", "threshold", "sum of 16 reads"}
     assert {way.directions for way in compared} == {"axes", "principal", "sparse", "graph"}
     for said in (out, ok("inspect", "model")):
+        # There is another recall, that of real behaviour: whoever prints one says which.
+        assert all("against exact search" in line for line in said.splitlines() if "recall" in line)
         assert "budget for 0.95" in said
         assert f"Of {len(compared)} ways to screen the first was chosen: on vectors that it had not seen" in said
         row = next(line for line in said.splitlines() if line.startswith(f"{chosen.screening}  "))
