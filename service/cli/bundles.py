@@ -183,6 +183,7 @@ _PARTS = {
     "shards": "shards",
     "seen": "seen items",
     "popular": "popular items",
+    "fold_in": "matrices of the fold-in",
     "similar": "index of similar items",
 }
 

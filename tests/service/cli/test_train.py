@@ -88,6 +88,7 @@ def test_from_a_csv_to_a_promoted_model_that_knows_tastes(run, ok, tables):
         "where the bytes go",
         "user vectors",
         "seen items",
+        "matrices of the fold-in",
         "folded in from what they met",
     ):
         assert words in inspected
