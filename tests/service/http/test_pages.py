@@ -52,6 +52,22 @@ def test_both_pages_work_without_internet(running):
             assert redoc.complaints == []
 
 
+@pytest.mark.needs("chromium")
+def test_docs_are_dark_where_the_page_was_made_dark_or_the_machine_is(running):
+    def ground(page):
+        page.locator("[id^=operations-recommend]").first.wait_for()
+        return page.evaluate("getComputedStyle(document.documentElement).backgroundColor")
+
+    with chromium() as browser:
+        with visit(browser, running.address, "/docs", color_scheme="light") as docs:
+            light = ground(docs.page)
+        with visit(browser, running.address, "/docs", color_scheme="dark") as docs:
+            assert ground(docs.page) != light
+            docs.page.evaluate("localStorage.setItem('budgetrec.theme', 'light')")
+            docs.page.reload()
+            assert ground(docs.page) == light
+
+
 @pytest.mark.parametrize("path", ["/docs", "/redoc"])
 def test_a_page_names_only_files_of_this_service(app, path):
     page = app.get(path)
