@@ -18,6 +18,7 @@ export function show(granted, exact) {
   const inGranted = new Set(ids(granted));
   const searched = granted.fallback === null;
   byId("granted-title").textContent = searched ? "At this budget" : "Popular items";
+  byId("columns").hidden = false;
   byId("exact-part").hidden = !searched;
   fill(byId("granted"), granted, (id) => (inExact === null || inExact.has(id) ? null : "extra"));
   if (exact !== null) {
@@ -28,11 +29,17 @@ export function show(granted, exact) {
   if (byId("verdict").textContent !== text) byId("verdict").textContent = text;
 }
 
-/** Show that there is nothing. */
-export function clear() {
+/** Show that there is nothing, and why. */
+export function clear(why) {
   byId("granted").replaceChildren();
   byId("exact").replaceChildren();
-  byId("verdict").textContent = "Nobody is asked for yet.";
+  byId("columns").hidden = true;
+  byId("verdict").textContent = why;
+}
+
+/** Say that what is shown answers a question from before. */
+export function age() {
+  byId("verdict").textContent = "From before: your question has no answer yet.";
 }
 
 function verdict(granted, exact) {
@@ -68,6 +75,6 @@ function row(item, at, mark, is) {
     make("span", { class: "rank", "aria-hidden": "true" }, String(at + 1)),
     make("span", { class: "name" }, make("strong", { dir: "auto", title: name }, name), details ? make("small", {}, details) : null, mark === null ? null : make("em", {}, mark, why)),
     make("span", { class: "score" }, item.score === null ? "" : item.score.toFixed(3)),
-    make("button", { type: "button", class: "quiet", "aria-label": `Items like ${name}`, title: "Items like this", onclick: () => likeThis(item) }, "≈"),
+    make("button", { type: "button", class: "quiet like", "aria-label": `Similar to ${name}`, onclick: () => likeThis(item) }, "Similar"),
   );
 }

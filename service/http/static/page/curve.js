@@ -135,7 +135,7 @@ export function draw() {
   });
   byId("legend").replaceChildren(
     ...names.map((name) => make("span", { class: name === own() ? "own" : null }, make("i", { class: `line ${name}` }), `recall, ${NAMES[name]}`)),
-    make("span", {}, make("i", { class: "line time" }), "time"),
+    make("span", {}, make("i", { class: "line time" }), "time of a request"),
   );
   describe(names);
 }

@@ -25,7 +25,8 @@ let attributes = [];
 export function offer(listed) {
   attributes = listed ?? [];
   byId("filter-field").hidden = attributes.length === 0 && question().filter === "";
-  const first = attributes.find((each) => each.type === "text" && each.some.length > 0);
+  // An example that says most: of the attributes with texts the one with the fewest, as a category has and a title has not.
+  const [first] = attributes.filter((each) => each.type === "text" && each.some.length > 0).sort((a, b) => a.values - b.values);
   input.placeholder = first ? `${quoted(first.name)} = ${JSON.stringify(first.some[0])}` : "";
   show();
 }

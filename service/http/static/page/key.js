@@ -10,6 +10,8 @@ export function askForKey(used) {
 
   on("key", (error) => {
     byId("key-why").textContent = `${error.message} ${error.hint}`;
+    byId("key-why").classList.toggle("wrong", error.code === "unknown_key");
+    input.setAttribute("aria-invalid", String(error.code === "unknown_key"));
     if (!form.hidden) return;
     form.hidden = false;
     byId("main").hidden = true;

@@ -43,14 +43,34 @@ function collapsed(run) {
   };
 }
 
+/** Whether what is shown answers a question from before: the one of now was refused, or nobody is there to ask. */
+function old(isOld) {
+  for (const id of ["answers-part", "receipt-part", "readings"]) byId(id).classList.toggle("old", isOld);
+  if (isOld) answers.age();
+}
+
+/** Show no answer. */
+function nothing(why) {
+  granted = null;
+  exact = null;
+  answers.clear(why);
+  receipt.clear();
+  byId("readings").replaceChildren();
+  curve.under(1);
+}
+
 function problem(error) {
   clearTimeout(later);
   const place = byId("problem");
   const isFilter = error?.code === "invalid_parameter" && /^filter/.test(error.message);
   filter.show(isFilter ? error.message : null);
-  const isShown = error !== null && !isFilter && !(error instanceof Gone) && !["not_ready", "missing_key", "unknown_key"].includes(error.code);
+  const isShown = error !== null && !isFilter && !["missing_key", "unknown_key"].includes(error.code);
+  const isAway = error instanceof Gone || error?.code === "not_ready";
+  const text = isShown ? `${error.message} ${isAway ? "Trying again…" : (error.hint ?? "")}` : "";
   place.hidden = !isShown;
-  if (isShown) place.textContent = `${error.message} ${error.hint ?? ""}`;
+  if (place.textContent !== text) place.textContent = text; // said once, however often it is tried
+  if (isShown && !isAway && ![429, 503].includes(error.status)) nothing("No answer.");
+  old(error !== null && granted !== null);
   // Too much was asked, by this key or by all: the question stands.
   if ([429, 503].includes(error?.status) && error.code !== "not_ready") {
     later = setTimeout(() => [refreshExact(), refresh()], 1000 * (error.retryAfter ?? 1));
@@ -99,9 +119,7 @@ const refreshExact = collapsed(async () => {
 /** Ask the question. */
 const refresh = collapsed(async () => {
   if (!isComplete()) {
-    granted = null;
-    answers.clear();
-    receipt.clear();
+    nothing("Nobody is asked for yet.");
     problem(null);
     return;
   }
@@ -195,6 +213,11 @@ addEventListener("hashchange", () => {
   showQuestion();
   describe();
 });
+byId("skip").addEventListener("click", (event) => {
+  event.preventDefault(); // the address keeps the question
+  byId("budget").focus();
+});
+on("gone", problem);
 on("back", describe);
 askForKey(describe);
 

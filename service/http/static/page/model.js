@@ -2,7 +2,7 @@
 
 import { byId, make } from "./elements.js";
 import { change, question } from "./question.js";
-import { count, moment, share } from "./words.js";
+import { count, moment, plural, share } from "./words.js";
 
 const MADE = { fold_in: "folded in as the training does", mean: "by the mean of their items" };
 
@@ -38,7 +38,7 @@ function quality(measured) {
       make("thead", {}, cells("th", ["measured", "this model", "popular items"])),
       make("tbody", {}, rows.map(([name, key]) => make("tr", {}, make("th", { scope: "row" }, name), make("td", {}, share(exact[key])), make("td", {}, share(popular[key]))))),
     ),
-    make("p", { class: "hint" }, `Measured on ${count(measured.n_users)} users; held out: ${measured.split}.`),
+    make("p", { class: "hint" }, `Measured on ${plural(measured.n_users, "user")}; ${measured.split.replaceAll("T00:00:00", "")}.`),
   ];
 }
 

@@ -34,11 +34,15 @@ const LEFT_OUT = {
 
 /** What each rule of a scenario did. */
 function* ruled({ boost, at_most: caps, diversity, pin }) {
-  if (boost) yield `${plural(boost.items, "item")} here ${boost.items === 1 ? "has" : "have"} a boosted score.`;
-  if (caps) yield `To keep the page mixed, ${plural(caps.left_out, "candidate")} ${caps.left_out === 1 ? "was" : "were"} passed over${caps.filled > 0 ? `, and ${plural(caps.filled, "popular item")} stand in` : ""}.`;
-  if (diversity) yield `Diversity decided ${plural(diversity.places, "place")}, for ${plural(diversity.products, "product")} of items with one another.`;
+  if (boost) yield `${boost.items === 0 ? "No item" : plural(boost.items, "item")} here ${boost.items > 1 ? "have" : "has"} a boosted score.`;
+  if (caps) {
+    const filled = caps.filled > 0 ? `, and ${plural(caps.filled, "popular item")} ${caps.filled === 1 ? "stands" : "stand"} in` : "";
+    if (caps.left_out === 0) yield `No candidate had to be passed over to keep the page mixed${filled}.`;
+    else yield `To keep the page mixed, ${plural(caps.left_out, "candidate")} ${caps.left_out === 1 ? "was" : "were"} passed over${filled}.`;
+  }
+  if (diversity) yield `Diversity decided ${diversity.places === 0 ? "no place" : plural(diversity.places, "place")}, for ${plural(diversity.products, "product")} of items with one another.`;
   if (pin) {
-    yield `${plural(pin.placed, "pinned item")} ${pin.placed === 1 ? "is" : "are"} on the page.`;
+    yield `${pin.placed === 0 ? "No pinned item" : plural(pin.placed, "pinned item")} ${pin.placed > 1 ? "are" : "is"} on the page.`;
     for (const each of pin.left_out) yield `${each.item_id} is pinned and not here: ${LEFT_OUT[each.because] ?? each.because}.`;
   }
 }
