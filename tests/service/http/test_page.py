@@ -324,7 +324,7 @@ def test_an_error_is_shown_in_words(browser, running):
 
 
 def test_no_answer_of_another_question_stands_under_a_refused_one(browser, running):
-    """What a filter that cannot be read leaves on the page is marked as old; what another question left is taken away."""
+    """A filter that cannot be read leaves the answer before, marked as old; another question takes it away."""
     with visit(browser, running.address, "/#user_id=u9&budget=64") as visited:
         page = visited.page
         expect(page.locator("#exact li")).to_have_count(10)
