@@ -121,6 +121,18 @@ def test_what_the_values_switch():
     assert not {"/", "/admin", "/metrics"} & set(paths)
 
 
+def test_numbers_of_a_values_file_reach_the_service_as_they_were_written(tmp_path, monkeypatch):
+    wanted = {"max_budget": 5_000_000, "default_budget": 2_000_000, "traces_share": 0.015, "page": False}
+    (tmp_path / "values.yaml").write_text(yaml.safe_dump({"settings": wanted}))
+    done = helm("template", "budgetrec", str(CHART), "--values", str(tmp_path / "values.yaml"))
+    assert done.returncode == 0, done.stderr
+    written = {each["kind"]: each for each in yaml.safe_load_all(done.stdout) if each}["ConfigMap"]["data"]
+    for variable, value in written.items():
+        monkeypatch.setenv(variable, value)
+    read = Settings()
+    assert {name: getattr(read, name) for name in wanted} == wanted
+
+
 def test_other_settings_make_other_pods():
     first, second = (
         rendered(case)["Deployment"]["spec"]["template"]["metadata"]["annotations"]["budgetrec/settings"]
