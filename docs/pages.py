@@ -21,6 +21,8 @@ from service.settings import PREFIX, Settings
 from service.telemetry.families import layout_of
 
 if TYPE_CHECKING:
+    from collections.abc import Iterator
+
     from click import Command, Parameter
     from mkdocs.config.defaults import MkDocsConfig
     from mkdocs.structure.files import Files
@@ -109,8 +111,9 @@ def _takes(schema: dict[str, Any]) -> str:
     branch = next((each for each in schema.get("anyOf", [schema]) if each.get("type") != "null"), schema)
     if "enum" in branch:
         return " or ".join(f"`{value}`" for value in branch["enum"])
-    kind = {"integer": "whole number", "number": "number", "boolean": "true or false", "array": "list"}
-    words = kind.get(branch.get("type", ""), "text")
+    kind = {"integer": "whole number", "boolean": "true or false", "array": "list"}
+    named = branch.get("type", "")
+    words = kind.get(named, named if named in ("number", "object") else "text")
     low, high = branch.get("minimum"), branch.get("maximum")
     if low is not None and high is not None:
         return f"{words}, {low:g} to {high:g}" if high < 10**6 else f"{words} from {low:g}"
@@ -165,10 +168,33 @@ def calls() -> str:
                     for name, required, schema, said in rows
                 ]
                 lines.append("")
+            answered = [
+                (name, words, said)
+                for media in call["responses"].get("200", {}).get("content", {}).values()
+                for name, words, said in _fields(media.get("schema", {}), schemas)
+            ]
+            if answered:
+                lines += ["| the answer has | | |", "|---|---|---|"]
+                lines += [f"| `{name}` | {words} | {_cell(said)} |" for name, words, said in answered]
+                lines.append("")
             lines.append("| status | |\n|---|---|")
             lines += [f"| {status} | {_cell(answer['description'])} |" for status, answer in call["responses"].items()]
             lines.append("")
     return "\n".join(lines)
+
+
+def _fields(schema: dict[str, Any], schemas: dict[str, Any], prefix: str = "") -> Iterator[tuple[str, str, str]]:
+    """Yield the fields of an answer with what is in them: `items[].score`."""
+    for name, field in schemas.get(schema.get("$ref", "").rpartition("/")[2], {}).get("properties", {}).items():
+        branches = field.get("anyOf", [field])
+        may_be_null = {"type": "null"} in branches
+        branch = next(each for each in branches if each.get("type") != "null")
+        is_list = branch.get("type") == "array"
+        inner = branch["items"] if is_list else branch
+        words = "list" if is_list else "object" if "$ref" in inner else _takes(branch)
+        yield f"{prefix}{name}", words + (" or null" if may_be_null else ""), field.get("description", "")
+        for each in inner.get("anyOf", [inner]):
+            yield from _fields(each, schemas, f"{prefix}{name}{'[].' if is_list else '.'}")
 
 
 def commands() -> str:

@@ -66,6 +66,8 @@ class Parameter(NamedTuple):
     example: Any
     required: bool = False
     is_repeated: bool = False
+    # Whom or what a call asks for: Swagger UI begins with the example, so that the call can be tried as it stands.
+    is_subject: bool = False
 
     @property
     def is_list(self) -> bool:
@@ -82,6 +84,8 @@ class Parameter(NamedTuple):
             # In the schema, where Swagger UI shows it; beside it Swagger UI would fill every field and send all.
             "schema": self.schema | {"examples": [self.example]},
         }
+        if self.is_subject:
+            spec["example"] = self.example
         if self.is_list:
             spec |= {"style": "form", "explode": self.is_repeated}
         return spec
@@ -174,15 +178,29 @@ def parameters(settings: Settings) -> dict[str, Parameter]:
     )
     table = (
         Parameter("model", model_takes, text("model", model_takes), {"type": "string", "minLength": 1}, names[0]),
-        Parameter("user_id", user_takes, text("user_id", user_takes), {"type": "string", "minLength": 1}, "42"),
+        Parameter(
+            "user_id",
+            user_takes,
+            text("user_id", user_takes),
+            {"type": "string", "minLength": 1},
+            "42",
+            is_subject=True,
+        ),
         Parameter(
             "items",
             items_takes,
             items_asked("items", settings.max_items),
             {"type": "array", "items": {"type": "string"}, "minItems": 1, "maxItems": settings.max_items},
-            ["7", "8"],
+            ["jazz-0007", "chess-0003"],
         ),
-        Parameter("item_id", item_takes, text("item_id", item_takes), {"type": "string", "minLength": 1}, "7"),
+        Parameter(
+            "item_id",
+            item_takes,
+            text("item_id", item_takes),
+            {"type": "string", "minLength": 1},
+            "jazz-0007",
+            is_subject=True,
+        ),
         Parameter("by", by_takes, choice("by", by_takes, BY), {"type": "string", "enum": list(BY)}, "cosine"),
         Parameter(
             "budget",
@@ -218,7 +236,7 @@ def parameters(settings: Settings) -> dict[str, Parameter]:
             exclude_takes,
             id_list("exclude", settings.max_exclude),
             {"type": "array", "items": {"type": "string"}, "maxItems": settings.max_exclude},
-            ["7", "8"],
+            ["jazz-0007", "chess-0003"],
         ),
         Parameter(
             "filter",
@@ -268,7 +286,7 @@ def parameters(settings: Settings) -> dict[str, Parameter]:
             pin_takes,
             pins,
             {"type": "array", "items": {"type": "string"}, "maxItems": MOST_PINS},
-            ["1:7"],
+            ["1:jazz-0007"],
         ),
         Parameter(
             "fallback",
@@ -296,7 +314,7 @@ def parameters(settings: Settings) -> dict[str, Parameter]:
             title_takes,
             text("title", title_takes, LONGEST_TITLE),
             {"type": "string", "minLength": 1, "maxLength": LONGEST_TITLE},
-            "blue",
+            "piano",
         ),
         Parameter(
             "name",

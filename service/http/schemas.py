@@ -215,7 +215,7 @@ class SimilarItems(Receipt):
     """The answer to a question for similar items."""
 
     item_id: str | None = Field(
-        description="As asked, and not among the items; null where several were given.", examples=["7"]
+        description="As asked, and not among the items; null where several were given.", examples=["jazz-0007"]
     )
     by: Literal["cosine", "inner_product"] = Field(
         description="What they are compared by: `score` is that. Inner product if asked for, or where the model has no "
@@ -269,7 +269,7 @@ class RecommendRequest(Body):
         json_schema_extra={
             "examples": [
                 {"user_id": "42", "budget": 256, "top_k": 10},
-                {"user_id": "42", "items": ["7", {"item_id": "8", "weight": 2}], "budget": 256},
+                {"user_id": "42", "items": ["jazz-0007", {"item_id": "chess-0003", "weight": 2}], "budget": 256},
                 {"user_id": "42", "filter": 'category = "jazz" and in_stock', "fields": ["category", "price"]},
                 {"user_id": "42", "scenario": "home", "offset": 10},
                 {
@@ -277,7 +277,7 @@ class RecommendRequest(Body):
                     "at_most": {"category": 2},
                     "diversity": 0.3,
                     "boost": [{"filter": "in_stock", "factor": 1.5}],
-                    "pin": [{"place": 1, "item_id": "7"}],
+                    "pin": [{"place": 1, "item_id": "jazz-0007"}],
                     "fallback": "popular: in_stock",
                 },
             ]

@@ -16,11 +16,12 @@ import yaml
 from playwright.sync_api import expect
 
 from greedy_core import Bundle, VersionsFolder
+from service import demo as shop
 from service.cli import app
 from service.http.schemas import Receipt, Recommendation
 from service.settings import Settings
 from service.telemetry.families import LAYOUT
-from tests.service.conftest import write_example_scenarios, write_numbered_model
+from tests.service.conftest import write_numbered_model
 from tests.service.http.browser import chromium, visit
 from tests.service.running import server
 
@@ -65,6 +66,8 @@ def test_the_reference_leaves_nothing_out(site):
     assert [name for name in names if f"{name}<" not in page("alerts")] == []
     for call in ("GET /recommend", "POST /recommend/batch", "GET /similar", "POST /admin/reload"):
         assert f"{call}<" in page("calls")
+    answered = {*Receipt.model_fields, *Recommendation.model_fields, "items[].score", "results[].spent"}
+    assert [name for name in answered if f">{name}<" not in page("calls")] == []
 
 
 def test_no_page_asks_another_host(site):
@@ -77,11 +80,10 @@ def test_no_page_asks_another_host(site):
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory):
-    """A small model with the users that the pages name."""
+    """What `make serve` serves: the pages say what to ask it."""
     folder = tmp_path_factory.mktemp("demo")
-    write_numbered_model(folder / "model")
-    scenarios = write_example_scenarios(folder / "scenarios.toml")
-    with server(folder / "model", folder / "log", scenarios=scenarios) as running:
+    shop.make(folder / "demo")
+    with server(folder / "demo", folder / "log", scenarios=shop.SCENARIOS) as running:
         yield running
 
 

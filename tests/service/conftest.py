@@ -120,19 +120,13 @@ def write_model(
 
 
 def write_numbered_model(path):
-    """Write a model whose users and items have running numbers for ids, as the examples have."""
+    """Write a model whose users and items have running numbers for ids."""
     vectors = np.random.default_rng(5).standard_normal((100, N_DIMS)).astype(np.float32)
     ids = [str(number) for number in range(100)]
     index = GreedyIndex.build(vectors)
     arguments = {"item_ids": ids, "user_vectors": vectors, "user_ids": ids, "calibration": CALIBRATION}
     arguments |= {"attributes": shop(100), "similar": SimilarItems.build(index, directions="principal")}
     return write_bundle(path, index=index, **arguments)
-
-
-def write_example_scenarios(path):
-    """Write the scenario that the examples name, for the model with running numbers."""
-    path.write_text('[home]\nfilter = "in_stock"\nat_most = { category = 2 }\ndiversity = 0.3\n')
-    return path
 
 
 @pytest.fixture(scope="session")

@@ -880,9 +880,9 @@ export interface components {
          * @example {
          *       "budget": 256,
          *       "items": [
-         *         "7",
+         *         "jazz-0007",
          *         {
-         *           "item_id": "8",
+         *           "item_id": "chess-0003",
          *           "weight": 2
          *         }
          *       ],
@@ -915,7 +915,7 @@ export interface components {
          *       "fallback": "popular: in_stock",
          *       "pin": [
          *         {
-         *           "item_id": "7",
+         *           "item_id": "jazz-0007",
          *           "place": 1
          *         }
          *       ],
@@ -1348,7 +1348,7 @@ export interface components {
             /**
              * Item Id
              * @description As asked, and not among the items; null where several were given.
-             * @example 7
+             * @example jazz-0007
              */
             item_id: string | null;
             /**
@@ -1477,7 +1477,10 @@ export interface operations {
     recommend: {
         parameters: {
             query?: {
-                /** @description The id of a user, a non-empty text. */
+                /**
+                 * @description The id of a user, a non-empty text.
+                 * @example 42
+                 */
                 user_id?: string;
                 /** @description 1 to 1000 ids of items that somebody met, separated by commas: the vector is made of them, or the user's moved by them. */
                 items?: string[];
@@ -1879,7 +1882,10 @@ export interface operations {
     similar: {
         parameters: {
             query?: {
-                /** @description The id of an item, a non-empty text. */
+                /**
+                 * @description The id of an item, a non-empty text.
+                 * @example jazz-0007
+                 */
                 item_id?: string;
                 /** @description 1 to 1000 ids of items separated by commas, in place of item_id. */
                 items?: string[];
