@@ -1,6 +1,7 @@
 """The page at /, in a real browser: every control, errors in words, a service that goes away, keys, colours."""
 
 import contextlib
+import json
 import os
 import re
 import shutil
@@ -16,6 +17,7 @@ from playwright.sync_api import expect
 
 from greedy_core import GreedyIndex, VersionsFolder, write_bundle
 from loadtests.http.fleet import need_command
+from service.experiment import Experiment
 from tests.service.conftest import quality, write_model
 from tests.service.http.browser import chromium, visit
 from tests.service.running import server
@@ -301,6 +303,31 @@ def ran(command, folder, **variables):
     )
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
+
+
+def test_of_several_models_it_describes_the_one_that_answers(browser, models, tmp_path):
+    experiment = Experiment("trial", {"main": 0.5, "new": 0.5})
+    write_model(tmp_path / "new", n_items=500)
+    folders = json.dumps({"main": str(models.path), "new": str(tmp_path / "new")})
+    settings = {"experiment": json.dumps({"name": "trial", "arms": dict(experiment.shares)})}
+    of = {experiment.arm_of(user): user for user in ("u9", "u10", "u11", "u12", "u13", "u14")}
+    n_items = {"main": "2,000", "new": "500"}
+    with (
+        server(folders, tmp_path / "log", **settings) as service,
+        opened(browser, service.address, f"/#user_id={of['main']}&budget=64") as page,
+    ):
+        for arm in ("main", "new", "main"):
+            page.locator("#user").fill(of[arm])
+            page.locator("#user").press("Enter")
+            expect(page.locator("#receipt")).to_contain_text(f"The experiment trial sent this user to the model {arm}.")
+            expect(page.locator("#receipt")).to_contain_text(f"Of {n_items[arm]} items")
+            expect(page.locator("#facts")).to_contain_text(n_items[arm])
+            expect(page.locator("#budget-of")).to_have_text(f"of {n_items[arm]} inner products")
+        # Whoever is asked for, a model that was chosen answers.
+        page.locator("#arm").select_option("new")
+        expect(page.locator("#budget-of")).to_have_text("of 500 inner products")
+        expect(page.locator("#receipt")).not_to_contain_text("The experiment")
+        expect(page.locator("#code")).to_contain_text("model=new")
 
 
 def test_popular_items_are_called_that(browser, running):

@@ -67,13 +67,13 @@ function fill(list, answer, markOf) {
 function row(item, at, mark, is) {
   const name = item.title ?? item.item_id;
   const shown = Object.entries(item.fields ?? {}).map(([field, value]) => `${field}: ${value === null ? "–" : [value].flat().join(", ")}`);
-  const details = [item.title ? item.item_id : null, ...shown].filter(Boolean).join(" · ");
+  const details = [item.title ? make("bdi", {}, item.item_id) : null, ...shown].filter(Boolean).flatMap((each, place) => (place === 0 ? [each] : [" · ", each]));
   const why = mark === "extra" ? make("span", { class: "unseen" }, " (not in the exact answer)") : null;
   return make(
     "li",
     { class: mark === null ? null : "differs", "data-is": is },
     make("span", { class: "rank", "aria-hidden": "true" }, String(at + 1)),
-    make("span", { class: "name" }, make("strong", { dir: "auto", title: name }, name), details ? make("small", {}, details) : null, mark === null ? null : make("em", {}, mark, why)),
+    make("span", { class: "name" }, make("strong", { dir: "auto", title: name }, name), details.length > 0 ? make("small", {}, ...details) : null, mark === null ? null : make("em", {}, mark, why)),
     make("span", { class: "score" }, item.score === null ? "" : item.score.toFixed(3)),
     make("button", { type: "button", class: "quiet like", "aria-label": `Similar to ${name}`, onclick: () => likeThis(item) }, "Similar"),
   );

@@ -26,6 +26,8 @@ let budgets = null;
 let granted = null;
 let exact = null;
 let later = null;
+// The model to which an experiment sent whoever is asked for, if it did.
+let sent = "";
 
 /** Call `run` now, or once more when it is done: under a moving slider one request is on its way, not hundreds. */
 function collapsed(run) {
@@ -134,7 +136,11 @@ const refresh = collapsed(async () => {
     problem(null);
     health.ready(granted.model);
     showAnswers();
-    if (facts !== null && question().arm === "" && !granted.arm && granted.model !== facts.version) describe();
+    const by = question().arm === "" && granted.experiment ? granted.arm : "";
+    if (by !== sent || (facts !== null && by === (granted.arm ?? "") && granted.model !== facts.version)) {
+      sent = by;
+      describe();
+    }
   } catch (error) {
     problem(error);
   }
@@ -152,7 +158,7 @@ async function begin(users) {
 
 /** Ask what the service is: model, curve, attributes, users, scenarios, versions. */
 const describe = collapsed(async () => {
-  const { arm } = question();
+  const arm = question().arm || sent;
   try {
     let users, attributes, versions, models, listed;
     [facts, budgets, users, attributes, versions, models, listed] = await Promise.all([
@@ -164,7 +170,7 @@ const describe = collapsed(async () => {
       askIfThere("models"),
       askIfThere("scenarios"),
     ]);
-    if (arm !== "" && models !== null && !models.models.some((each) => each.name === arm)) {
+    if (question().arm !== "" && models !== null && !models.models.some((each) => each.name === question().arm)) {
       change({ arm: "" }); // an old address: what it names is no longer served
       return;
     }
