@@ -1,9 +1,10 @@
 /**
  * Recommendations for a user, asked anew when the user or the budget changes. A question that nobody waits for any
- * more is aborted, so that a slider can be dragged without answers arriving out of order.
+ * more is aborted, so that a slider can be dragged without answers arriving out of order. Where no answer comes, the one
+ * before stays: what the error says (`ApiError` has a code and a hint) is for the shop's log, not for its visitors.
  */
 import { useEffect, useState } from "react";
-import { ApiError, type Client, type Recommendation } from "budgetrec";
+import type { Client, Recommendation } from "budgetrec";
 
 type State = { answer?: Recommendation; problem?: string };
 
@@ -16,7 +17,8 @@ export function useRecommendations(client: Client, userId: string, budget: numbe
       .then((answer) => setState({ answer }))
       .catch((error: unknown) => {
         if (leaving.signal.aborted) return;
-        setState({ problem: error instanceof ApiError ? error.hint : "No recommendations right now." });
+        console.warn(error);
+        setState((before) => ({ ...before, problem: "No new recommendations right now." }));
       });
     return () => leaving.abort();
   }, [client, userId, budget]);
