@@ -27,7 +27,8 @@ if TYPE_CHECKING:
     from loadtests.chaos.bundle_mutations import Mutation
     from loadtests.chaos.trial import Trial
 
-_PATIENCE = 10.0
+# What takes longer hangs.
+_PATIENCE = 60.0
 _ADDRESS_SPACE = 3 << 30
 _VERSION = re.compile(rb'"model":"[^"]*"')
 # Every so many bundles one goes the operator's way, by the command line.

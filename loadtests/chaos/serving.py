@@ -21,12 +21,13 @@ if TYPE_CHECKING:
 
     from loadtests.chaos.trial import Trial
 
-READY_SECONDS = 20.0
+# Generous: on a machine that others use, a command may have to wait for a core for a long time.
+READY_SECONDS = 60.0
 _PAUSE = 0.02
 _USUAL = {"log_format": "json", "log_sample": 0, "monitor_share": 0}
 
 
-def budgetrec(*arguments: str | Path, timeout: float = 120.0) -> subprocess.CompletedProcess[str]:
+def budgetrec(*arguments: str | Path, timeout: float = 600.0) -> subprocess.CompletedProcess[str]:
     """Run a command of the command line and return what became of it."""
     command = [need_command("budgetrec"), *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False, timeout=timeout)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
 _TARGETS = [target(user, budget) for user in range(50) for budget in (16, 64, 256)]
 _CALLERS = 4
 _SWAP_SECONDS = 2.5
+_FOLLOWS = 30.0
 # A quarter of the time is for warming up: caches fill, both models are opened.
 _WARM = 0.25
 # What the trend may add over the rest of the soak.
@@ -99,7 +100,7 @@ def watch(trial: Trial, service: Service, folder: Path, callers: list[Caller]) -
             due = now + _SWAP_SECONDS
             swaps += 1
             version = change(trial, service, folder, swaps)
-            took = waited(lambda version=version: service.versions(6) == {version}, 5)
+            took = waited(lambda version=version: service.versions(6) == {version}, _FOLLOWS)
             trial.check(
                 took is not None, "a swap during the soak does not come through", f"{version}: {service.versions()}"
             )
@@ -117,10 +118,10 @@ def change(trial: Trial, service: Service, folder: Path, number: int) -> str:
         succeed("promote", other, "--models", folder)
         return other
     if number % 3 == 1:
-        answer = service.ask("/admin/reload", method="POST", body={"version": other}, timeout=15)
+        answer = service.ask("/admin/reload", method="POST", body={"version": other}, timeout=_FOLLOWS)
         trial.check(answer.status == 200, "a swap during the soak is refused", answer.body[:200])
         return other
-    answer = service.ask("/admin/rollback", method="POST", timeout=15)
+    answer = service.ask("/admin/rollback", method="POST", timeout=_FOLLOWS)
     # Where the history ends there is nothing to return to.
     trial.check(
         answer.status in (200, 409), "a rollback during the soak fails", f"{answer.status} {answer.body[:200]!r}"

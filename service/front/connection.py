@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any
 
 from service import errors
 from service.errors import ApiError
+from service.front.farewell import Farewell
 from service.front.head import read_head, read_plain, without_upgrade
 
 if TYPE_CHECKING:
@@ -134,7 +135,7 @@ class Connection(asyncio.Protocol):
         if not data:
             self._begun = None
             if self._at_end:
-                self.close()
+                self.end()
             return
         end = data.find(_END) + len(_END)
         if end < len(_END) or end > self._front.header_limit:
@@ -310,7 +311,7 @@ class Connection(asyncio.Protocol):
     def _go_on(self) -> None:
         """End if this was the last request; else look, a turn of the loop later, for the next one."""
         if self._front.leaving or self.is_last or (self._at_end and not self._buffer):
-            self.close()
+            self.end()
             return
         if self._held and len(self._buffer) <= _BEHIND:
             self._hold_reading(False)
@@ -333,8 +334,7 @@ class Connection(asyncio.Protocol):
             b"%b%b%b\r\nconnection: close\r\ncontent-length: %d\r\n\r\n%b"
             % (head, self._front.ids.make(), lines, len(body), body)
         )
-        self._buffer = b""
-        self.close()
+        self.end()
 
     # ---- the life of the connection
 
@@ -367,11 +367,24 @@ class Connection(asyncio.Protocol):
         if self.question is None and self._handed is None:
             self.close()
 
+    def end(self) -> None:
+        """End behind the last answer: it is sent, and what the caller still sends is dropped."""
+        self._leave_it(lingers=not self._at_end and self._front.may_linger())
+
     def close(self) -> None:
-        """End after what has been written is sent."""
-        if self._transport is not None and not self._transport.is_closing():
-            self._front.see_off(self)
-            self._transport.close()
+        """End where nothing is under way, after what has been written is sent."""
+        self._leave_it(lingers=False)
+
+    def _leave_it(self, *, lingers: bool) -> None:
+        transport, self._transport = self._transport, None
+        if transport is None:
+            return
+        self._front.forget(self)
+        self._buffer, self._left = b"", 0
+        if lingers and (self._held or self._held_by_uvicorn):
+            transport.resume_reading()
+        if not transport.is_closing():
+            Farewell(self._front, transport, lingers=lingers)
 
     def abort(self) -> None:
         """End at once."""
@@ -432,7 +445,8 @@ class _Handed(asyncio.Transport):
     def close(self) -> None:
         """As the real one."""
         if self._real is not None:
-            self._real.close()
+            self._real = None
+            self._connection.end()
 
     def abort(self) -> None:
         """As the real one."""

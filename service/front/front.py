@@ -15,6 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from service.front.connection import Connection
+    from service.front.farewell import Farewell
     from service.http.outer import OuterLayer
     from service.worker import Worker
 
@@ -28,6 +29,7 @@ class Front:
     """Used by the event loop's thread only.
 
     hand_over  makes uvicorn's protocol for a connection
+    closing    connections behind their last answer
     """
 
     def __init__(
@@ -52,7 +54,7 @@ class Front:
         self.header_limit = settings.header_limit
         self.has_cors = bool(settings.cors_origins or worker.keyring.origins)
         self.connections: set[Connection] = set()
-        self._closing: set[Connection] = set()  # what was written to them is still being sent
+        self.closing: set[Farewell] = set()
         self.leaving = False
         varies = self.has_cors and "*" not in settings.cors_origins
         self._vary = b"%b: %b\r\n" % VARY_ORIGIN if varies else b""
@@ -83,25 +85,23 @@ class Front:
             connection.close()
         return bool(idle)
 
-    def see_off(self, connection: Connection) -> None:
-        """Count a connection no longer: it ends as soon as what was written is sent."""
-        self.connections.discard(connection)
-        self._closing.add(connection)
-
     def forget(self, connection: Connection) -> None:
-        """Forget a connection that has ended."""
+        """Count a connection no longer: it has ended, or is about to."""
         self.connections.discard(connection)
-        self._closing.discard(connection)
+
+    def may_linger(self) -> bool:
+        """Whether there is room to wait for a caller that may still be sending behind the end."""
+        return len(self.closing) < self.settings.max_connections
 
     async def leave(self, seconds: float) -> None:
         """Close idle connections, the others after their answers, and after `seconds` those that are left."""
         self.leaving = True
         end = perf_counter() + seconds
-        while (self.connections or self._closing) and perf_counter() < end:
+        while (self.connections or self.closing) and perf_counter() < end:
             for connection in list(self.connections):
                 connection.leave()
             await asyncio.sleep(0.02)
-        for connection in [*self.connections, *self._closing]:
+        for connection in [*self.connections, *self.closing]:
             connection.abort()
 
     def _sweep(self) -> None:
@@ -109,7 +109,7 @@ class Front:
         now = perf_counter()
         self._heads.clear()  # they have the date
         self.good_head = self.head(200)
-        for connection in [*self.connections, *self._closing]:
+        for connection in [*self.connections, *self.closing]:
             reason = connection.overdue(now)
             if reason is not None:
                 self.worker.metrics.count("budgetrec_connections_closed_total", reason)

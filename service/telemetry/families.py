@@ -41,7 +41,7 @@ CHOSEN_BY = ("experiment", "name", "default")
 RULES = ("at_most", "diversity", "boost", "pin")
 # In place of the name of a scenario that came with a reload: names are given room at the start. No name looks so.
 NEW_SCENARIO = "(new)"
-CLOSED_REASONS = ("idle", "slow_request", "slow_reader", "connections")
+CLOSED_REASONS = ("idle", "slow_request", "slow_reader", "connections", "lingering")
 
 SECONDS = (
     10e-6, 15e-6, 25e-6, 40e-6, 60e-6, 100e-6, 150e-6, 250e-6, 400e-6, 600e-6,

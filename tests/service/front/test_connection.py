@@ -1,6 +1,7 @@
 """One connection after the other does what it likes, and the next request is answered as if nothing had happened."""
 
 import json
+import time
 from pathlib import Path
 
 import pytest
@@ -203,6 +204,38 @@ def test_a_half_closed_pipeline_is_answered_to_its_end(running):
         raw.end_sending()
         assert [raw.answer()[0] for _ in range(4)] == [200] * 4
         assert raw.at_end()
+
+
+@pytest.mark.parametrize(
+    "last",
+    [
+        ASK % b"u9" + b"Connection: close\r\n\r\n",
+        LIVE.replace(b"1.1", b"1.0"),
+        post(b'{"user_id": "u9"}', head=b"Expect: 100-continue\r\n"),
+        b"no HTTP\r\n\r\n",
+    ],
+)
+def test_what_comes_behind_the_last_request_takes_no_answer_away(running, last):
+    # A socket that is closed before all was read resets the connection, and what the caller has no room for is lost.
+    with RawConnection(running.port) as raw:
+        raw.stop_reading()
+        raw.send((ASK % b"u9" + b"\r\n") * 100 + last)
+        for _ in range(20):
+            time.sleep(0.005)
+            raw.send_what_is_taken(LIVE)
+        answers = [answer for answer in iter(raw.answer, None) if answer[0] != 100]
+        assert [status for status, _, _ in answers[:-1]] == [200] * 100
+        assert answers[-1][1]["connection"] == "close"
+
+
+def test_whoever_goes_on_sending_behind_the_end_is_left(running):
+    closed = 'budgetrec_connections_closed_total{reason="lingering"}'
+    before = running.metric(closed) or 0
+    with RawConnection(running.port) as raw:
+        raw.send(ASK % b"u9" + b"Connection: close\r\n\r\n")
+        assert raw.answer()[0] == 200
+        assert raw.at_end()
+        poll(lambda: (raw.send_what_is_taken(LIVE), running.metric(closed) == before + 1)[1], "the caller to be left")
 
 
 def test_a_pipeline_without_end_does_not_fill_the_memory(running):
