@@ -101,16 +101,19 @@ class Front:
             for connection in list(self.connections):
                 connection.leave()
             await asyncio.sleep(0.02)
-        for connection in [*self.connections, *self.closing]:
-            connection.abort()
+        for each in self._all():
+            each.abort()
+
+    def _all(self) -> list[Connection | Farewell]:
+        return [*self.connections, *self.closing]
 
     def _sweep(self) -> None:
         """Close connections that are idle or slow; one timer for all instead of one for each answer."""
         now = perf_counter()
         self._heads.clear()  # they have the date
         self.good_head = self.head(200)
-        for connection in [*self.connections, *self.closing]:
-            reason = connection.overdue(now)
+        for each in self._all():
+            reason = each.overdue(now)
             if reason is not None:
                 self.worker.metrics.count("budgetrec_connections_closed_total", reason)
         self.worker.metrics.set("budgetrec_connections", len(self.connections))
