@@ -31,8 +31,9 @@ if TYPE_CHECKING:
 _PATIENCE = 60.0
 _ADDRESS_SPACE = 3 << 30
 _VERSION = re.compile(rb'"model":"[^"]*"')
-# Every so many bundles one goes the operator's way, by the command line.
-_BY_HAND = 20
+# Every so many bundles one goes the operator's way, by the command line, which takes as long as fifty others: in a long
+# run a hundred do.
+_BY_HAND, _HANDFULS = 20, 100
 
 
 def run(trial: Trial) -> None:
@@ -55,6 +56,7 @@ def little_memory() -> Iterator[None]:
 def offer_all(trial: Trial, folder: Path) -> None:
     """Offer one damaged bundle after the other."""
     left, outcomes = trial.amounts.bundles, Counter[str]()
+    each = max(_BY_HAND, left // _HANDFULS)
     damages = draw(trial, folder / "v1")
     while left > 0 and not trial.out_of_time():
         with Service(trial, folder, poll_seconds=0.05) as service:
@@ -63,7 +65,7 @@ def offer_all(trial: Trial, folder: Path) -> None:
                 left -= 1
                 if left % 25 == 0:
                     trial.step(f"{left} damaged bundles to go")
-                if not offer(trial, service, folder, right, next(damages), outcomes, by_hand=left % _BY_HAND == 0):
+                if not offer(trial, service, folder, right, next(damages), outcomes, by_hand=left % each == 0):
                     # What hangs in a loader does not come back; the rest is offered to a fresh service.
                     service.deaths_expected = True
                     service.running.kill()
