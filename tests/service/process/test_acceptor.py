@@ -1,0 +1,44 @@
+"""Connections that wait are taken many at a turn of the event loop, and not all at one."""
+
+import asyncio
+import socket
+from itertools import pairwise
+
+import uvloop
+
+from service.process.acceptor import AT_ONCE, Acceptor
+
+N_WAITING = 2 * AT_ONCE + 10
+
+
+def test_many_are_accepted_at_a_turn():
+    async def turns():
+        made = []
+
+        class Caller(asyncio.Protocol):
+            def connection_made(self, transport):
+                made.append(transport)
+
+        with socket.create_server(("127.0.0.1", 0), backlog=N_WAITING) as listener:
+            listener.setblocking(False)
+            callers = [socket.create_connection(listener.getsockname()) for _ in range(N_WAITING)]
+            acceptor = Acceptor(listener, Caller, asyncio.get_running_loop())
+            acceptor.start()
+            counts = []
+            while len(made) < N_WAITING and len(counts) < N_WAITING:
+                await asyncio.sleep(0)
+                counts.append(len(made))
+            acceptor.stop()
+            for transport in made:
+                transport.abort()
+            for caller in callers:
+                caller.close()
+            await asyncio.sleep(0)
+        return counts
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        counts = runner.run(turns())
+    # Some turns go by before the first one is there; a caller behind hundreds does not wait for hundreds of turns.
+    assert counts[-1] == N_WAITING
+    assert len(counts) < 30
+    assert max(after - before for before, after in pairwise(counts)) <= AT_ONCE
