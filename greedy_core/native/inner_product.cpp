@@ -74,7 +74,8 @@ inline void prefetch_row(const Value* row, std::int64_t stride) {
                                           score_rows_BFloat16_##set,                                             \
                                           score_codes_##set,                                                     \
                                           range_codes_##set,                                                     \
-                                          find_unmarked_##set};
+                                          find_unmarked_##set,                                                   \
+                                          find_marked_##set};
 
 #ifdef GREEDY_X86
 #define GREEDY_AVX2 __attribute__((target("avx2,fma,f16c")))
@@ -207,6 +208,19 @@ inline std::int64_t find_unmarked_plain(const std::int32_t* items, std::int64_t 
   std::int64_t found = 0;
   for (std::int64_t i = 0; i < n; ++i) {
     if (items[i] >= 0 && (marks[items[i] / 64] >> (items[i] % 64) & 1) == 0) out[found++] = items[i];
+  }
+  return found;
+}
+
+// Nobody can foretell which are marked: each is written, and the next one over it if it was not.
+inline std::int64_t find_marked_plain(const std::int32_t* items, const float* values, std::int64_t n, const std::uint64_t* marks,
+                                      std::int32_t* out, float* out_values) {
+  std::int64_t found = 0;
+  for (std::int64_t i = 0; i < n; ++i) {
+    const auto item = static_cast<std::uint32_t>(items[i]);
+    out[found] = items[i];
+    out_values[found] = values[i];
+    found += static_cast<std::int64_t>(marks[item / 64] >> (item % 64) & 1);
   }
   return found;
 }
@@ -353,6 +367,23 @@ GREEDY_AVX2 inline std::int64_t find_unmarked_avx2(const std::int32_t* items, st
   return found + find_unmarked_plain(items + i, n - i, marks, out + found);
 }
 
+GREEDY_AVX2 inline std::int64_t find_marked_avx2(const std::int32_t* items, const float* values, std::int64_t n, const std::uint64_t* marks,
+                                                 std::int32_t* out, float* out_values) {
+  const auto* halves = reinterpret_cast<const int*>(marks);
+  std::int64_t i = 0, found = 0;
+  for (; i + 8 <= n; i += 8) {
+    const __m256i ids = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(items + i));
+    const __m256i words = _mm256_i32gather_epi32(halves, _mm256_srli_epi32(ids, 5), 4);
+    const __m256i bits = _mm256_sllv_epi32(words, _mm256_sub_epi32(_mm256_set1_epi32(31), _mm256_and_si256(ids, _mm256_set1_epi32(31))));
+    const int marked = _mm256_movemask_ps(_mm256_castsi256_ps(bits));
+    const __m256i order = _mm256_loadu_si256(reinterpret_cast<const __m256i*>(kInFront.lanes[marked]));
+    _mm256_storeu_si256(reinterpret_cast<__m256i*>(out + found), _mm256_permutevar8x32_epi32(ids, order));
+    _mm256_storeu_ps(out_values + found, _mm256_permutevar8x32_ps(_mm256_loadu_ps(values + i), order));
+    found += __builtin_popcount(static_cast<unsigned>(marked));
+  }
+  return found + find_marked_plain(items + i, values + i, n - i, marks, out + found, out_values + found);
+}
+
 GREEDY_DEFINE_SCORERS(avx2, GREEDY_AVX2)
 
 // ---- AVX-512 -------------------------------------------------------------------------------------------------
@@ -402,6 +433,22 @@ GREEDY_AVX512 inline std::int64_t find_unmarked_avx512(const std::int32_t* items
     found += __builtin_popcount(fresh);
   }
   return found + find_unmarked_avx2(items + i, n - i, marks, out + found);
+}
+
+GREEDY_AVX512 inline std::int64_t find_marked_avx512(const std::int32_t* items, const float* values, std::int64_t n,
+                                                     const std::uint64_t* marks, std::int32_t* out, float* out_values) {
+  std::int64_t found = 0;
+  for (std::int64_t i = 0; i < n; i += 16) {
+    const auto there = static_cast<__mmask16>(n - i >= 16 ? 0xffff : (1 << (n - i)) - 1);
+    const __m512i ids = _mm512_maskz_loadu_epi32(there, items + i);
+    const __m512i words = _mm512_mask_i32gather_epi32(_mm512_setzero_si512(), there, _mm512_srli_epi32(ids, 5), marks, 4);
+    const __m512i bit = _mm512_sllv_epi32(_mm512_set1_epi32(1), _mm512_and_si512(ids, _mm512_set1_epi32(31)));
+    const __mmask16 marked = _mm512_test_epi32_mask(words, bit);
+    _mm512_storeu_si512(out + found, _mm512_maskz_compress_epi32(marked, ids));
+    _mm512_storeu_ps(out_values + found, _mm512_maskz_compress_ps(marked, _mm512_maskz_loadu_ps(there, values + i)));
+    found += __builtin_popcount(marked);
+  }
+  return found;
 }
 
 GREEDY_DEFINE_SCORERS(avx512, GREEDY_AVX512)

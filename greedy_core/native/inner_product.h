@@ -39,8 +39,12 @@ struct InnerProductKernel {
                       std::int32_t offset, std::int32_t top, std::int32_t* out);
 
   // Writes those of n items that have no bit in `marks` (a bit for each item, the lowest of the first word for item 0), in their order, and
-  // returns how many. Negative ones are left out, equal ones are not. `out` has room for kSpare more than n.
+  // returns how many. Negative ones are left out, equal ones are not. `out` has room for kSpare more than n, and may be `items`.
   std::int64_t (*find_unmarked)(const std::int32_t* items, std::int64_t n, const std::uint64_t* marks, std::int32_t* out);
+  // Writes those of n entries of a list whose items have a bit in `marks`, items and values, in their order, and returns how many. No item
+  // is negative. What is written to has room for kSpare more than n.
+  std::int64_t (*find_marked)(const std::int32_t* items, const float* values, std::int64_t n, const std::uint64_t* marks,
+                              std::int32_t* out, float* out_values);
 };
 
 // The kernel in use. Chosen once when the library is loaded; changing it is for tests.

@@ -49,13 +49,17 @@ inline std::int64_t screen_sum(QueryScratch& scratch, const DirectionLists& list
   scratch.sums.begin(n_items);
   const SumsInUse cleared_at_the_end{scratch};
   for (std::int32_t j : scratch.excluded) scratch.sums.exclude(j);
+  const EligibleItems& eligible = scratch.eligible;
   const auto note = [&](std::int32_t list, std::int32_t start, std::int32_t n, float magnitude) {
     const std::int64_t at = list * lists.depth + start;
     const auto scale = static_cast<float>(std::min(magnitude * unit, 1e38));
-    scratch.sums.note(lists.ids + at, lists.values + at, n, lists.n_lists * lists.depth - at, levels.tail(list), scale);
+    if (eligible.all()) {
+      scratch.sums.note(lists.ids + at, lists.values + at, n, lists.n_lists * lists.depth - at, levels.tail(list), scale);
+    } else {
+      scratch.sums.note_eligible(lists.ids + at, lists.values + at, n, eligible.words, levels.tail(list), scale);
+    }
   };
   constexpr std::int32_t kLast = LevelTable::kLevels - 1;
-  const EligibleItems& eligible = scratch.eligible;
   if (!eligible.all()) reads *= (n_items + eligible.count - 1) / eligible.count;
   const std::int64_t most = eligible.most_entries() / 2;  // of each side
   std::int64_t entries_read = 0;
@@ -76,7 +80,6 @@ inline std::int64_t screen_sum(QueryScratch& scratch, const DirectionLists& list
     level_against = next_against;
     // Once all entries are read, a further round would choose by the same sums.
     const bool everything = wanted == most || (level == kLast && level_against == kLast);
-    if (!eligible.all()) scratch.sums.keep_in_sight([&](std::int32_t j) { return eligible.has(j); });
     const std::int64_t goal = everything ? budget : std::min(budget, most_chosen(round));
     scratch.sums.copy_sums(scratch.sum_keys);
     const auto count = static_cast<std::size_t>(goal) - scratch.candidates.size();

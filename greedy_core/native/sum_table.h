@@ -7,6 +7,8 @@
 #include <cstring>
 #include <vector>
 
+#include "inner_product.h"
+
 namespace greedy {
 
 // Sums are fixed-point, so that they do not depend on the order of the lists; the lowest bit is a flag. All sums are zero between
@@ -24,7 +26,7 @@ class SumTable {
 
   // Makes room for notes of so many entries.
   void expect(std::int64_t entries) {
-    const std::size_t size = n_noted_ + static_cast<std::size_t>(entries) + kChunk;
+    const std::size_t size = n_noted_ + static_cast<std::size_t>(entries + std::max<std::int64_t>(kChunk, kSpare));
     if (ids_.size() < size) {
       ids_.resize(2 * size);
       products_.resize(2 * size);
@@ -52,6 +54,16 @@ class SumTable {
     } while (r < n);
   }
 
+  // The same for those of them whose items have a bit in `eligible`.
+  void note_eligible(const std::int32_t* ids, const float* values, std::int32_t n, const std::uint64_t* eligible, float tail, float scale) {
+    if (gains_.size() < static_cast<std::size_t>(n + kSpare)) gains_.resize(2 * static_cast<std::size_t>(n + kSpare));
+    std::int32_t* const products = products_.data() + n_noted_;
+    float* const gains = gains_.data();
+    const std::int64_t found = inner_product_kernel().find_marked(ids, values, n, eligible, ids_.data() + n_noted_, gains);
+    n_noted_ += static_cast<std::size_t>(found);
+    for (std::int64_t i = 0; i < found; ++i) products[i] = fixed_point(gains[i] - tail, scale);
+  }
+
   // Adds what was noted since the last time; items that it names are in sight from now on.
   void add() {
     const std::size_t before = in_sight.size();
@@ -68,12 +80,6 @@ class SumTable {
   // Subtracts it instead; that brings nothing into sight.
   void subtract() {
     for_each_new([](std::int32_t& sum, std::int32_t, std::int32_t product) { sum -= product; });
-  }
-
-  // Forgets those in sight that may not be chosen.
-  template <class Allowed>
-  void keep_in_sight(Allowed allowed) {
-    in_sight.erase(std::remove_if(in_sight.begin(), in_sight.end(), [&](std::int32_t j) { return !allowed(j); }), in_sight.end());
   }
 
   // The sums of the items in sight.
@@ -118,6 +124,7 @@ class SumTable {
   std::vector<std::int32_t> sums_;
   std::vector<std::int32_t> ids_;
   std::vector<std::int32_t> products_;
+  std::vector<float> gains_;  // of one list
   std::size_t n_noted_ = 0;
   std::size_t n_added_ = 0;
 };
