@@ -207,17 +207,21 @@ def screen_filtered_walk(  # noqa: C901, PLR0912, PLR0915 - one procedure, as th
     fewer than 16 of them for neighbours has those behind its other neighbours looked at, too. Or it is `guided`: it
     estimates all it meets, and goes on from others, too, where they seem best by their first estimates, as long as each
     found a quarter of the eligible items that each eligible one did. At last, all that was not met is estimated in
-    ascending order, in blocks of 64, and exact products are up to an eighth of what is spent meanwhile.
+    ascending order, in blocks of 64, and exact products are up to an eighth of what is spent meanwhile. Then it
+    looks closer at the best sixteen, chooses four of all that were looked at, and so on.
     """
     remembered, spread = list(remembered), list(spread)
     known = list(dict.fromkeys(j for j in remembered if j in eligible and j not in excluded))[:budget]
     barred = {*excluded, *known}
-    left, n_chosen, n_read = ROW_BITS * (budget - len(known)), 0, 0
+    left, n_chosen, n_read, n_gone = ROW_BITS * (budget - len(known)), 0, 0, 0
     found: list[int] = []
     estimate, length = estimates(codes, w, 0.75)
     closer, _ = estimates(codes, w, details=details)
+    hopeful, _ = estimates(codes, w, 0.75, details)
     top = _half_key(length * np.float32(longest))
-    place, closer_place = ([_signed_range(value, top) for value in values] for values in (estimate, closer))
+    place, closer_place, hopeful_place = (
+        [_signed_range(value, top) for value in values] for values in (estimate, closer, hopeful)
+    )
     seen: set[int] = set()
     met: list[int] = []
     ahead, close, behind, aside = ([list[int]() for _ in range(RANGES)] for _ in range(4))
@@ -227,12 +231,11 @@ def screen_filtered_walk(  # noqa: C901, PLR0912, PLR0915 - one procedure, as th
     def best(queue: list[list[int]]) -> int:
         return next((i for i, stack in enumerate(queue) if stack), RANGES)
 
-    def choose_best(share: int | None) -> bool:
+    def choose_best() -> bool:
         nonlocal left, n_chosen
         while any(behind):
             afterwards = start - left + ROW_BITS
-            most = min(16 * afterwards, 8 * 32 * ROW_BITS + 5 * afterwards) if share is None else share * afterwards
-            if share != 0 and 32 * ROW_BITS * (n_chosen + 1) > most:
+            if 32 * ROW_BITS * (n_chosen + 1) > min(16 * afterwards, 8 * 32 * ROW_BITS + 5 * afterwards):
                 return True
             if left < ROW_BITS:
                 return False
@@ -284,9 +287,33 @@ def screen_filtered_walk(  # noqa: C901, PLR0912, PLR0915 - one procedure, as th
             return any(aside)
         return best(aside) <= best(close) and 4 * yields[1] * gone_on[0] >= yields[0] * gone_on[1]
 
-    def leave_behind(j: int, i: int) -> None:
-        if j not in barred:
-            behind[i].append(j)
+    def choose_item(j: int) -> bool:
+        nonlocal left, n_chosen
+        if j in barred:
+            return True
+        if left < ROW_BITS:
+            return False
+        found.append(j)
+        left -= ROW_BITS
+        n_chosen += 1
+        return True
+
+    def choose_early() -> bool:
+        while 32 * ROW_BITS * (n_chosen + 1) <= 4 * (start - left + ROW_BITS) and (any(ahead) or any(close)):
+            queue = close if best(close) <= best(ahead) else ahead
+            if not choose_item(queue[best(queue)].pop()):
+                return False
+        return True
+
+    def choose_closer() -> bool:
+        nonlocal left
+        some = [ahead[best(ahead)].pop() for _ in range(16) if any(ahead)]
+        for j in some:
+            if left < CODE_BITS:
+                return False
+            left -= CODE_BITS
+            close[hopeful_place[j]].append(j)
+        return all(choose_item(close[best(close)].pop()) for _ in range(4) if any(close))
 
     for j in [*entries.tolist(), *spread, *sorted(eligible)]:
         if j in eligible and j not in barred and len(known) + len(found) < top_k and left >= ROW_BITS:
@@ -303,7 +330,7 @@ def screen_filtered_walk(  # noqa: C901, PLR0912, PLR0915 - one procedure, as th
         going = estimate_met()
         while going and n_read < ENTRIES * len(eligible):
             items: list[tuple[int, int]] = []
-            while going and len(items) < 2:
+            while going and len(items) < min(max(n_gone // 16, 2), 8):
                 going = look_closer()
                 if not going or not (any(aside) or any(close)):
                     break
@@ -311,9 +338,10 @@ def screen_filtered_walk(  # noqa: C901, PLR0912, PLR0915 - one procedure, as th
                 queue = aside if kind else close
                 i = best(queue)
                 items.append((queue[i].pop(), kind))
-                if not kind:
-                    leave_behind(items[-1][0], i)
-            going = going and choose_best(None)
+                if not kind and items[-1][0] not in barred:
+                    behind[i].append(items[-1][0])
+            n_gone += len(items)
+            going = going and choose_best()
             for item, kind in items if going else []:
                 row = neighbours[item].tolist()
                 n_read += neighbours.shape[1]
@@ -325,16 +353,15 @@ def screen_filtered_walk(  # noqa: C901, PLR0912, PLR0915 - one procedure, as th
             going = going and estimate_met()
             if not (any(ahead) or any(close) or any(aside)):
                 break
-    if going:
-        for queue in (close, ahead):
-            while any(queue):
-                i = best(queue)
-                leave_behind(queue[i].pop(), i)
-    rest = [j for j in sorted(eligible) if j not in seen and j not in barred]
-    for block in range(0, len(rest), 64):
-        going = going and estimate_all(rest[block : block + 64], behind) and choose_best(4)
-    if going:
-        choose_best(0)
+    while any(behind):
+        i = best(behind)
+        close[i].append(behind[i].pop())
+    in_order = sorted(eligible)
+    for start_of_block in range(0, len(in_order), 64):
+        block = [j for j in in_order[start_of_block : start_of_block + 64] if j not in seen and j not in barred]
+        going = going and estimate_all(block, ahead) and choose_early()
+    while going and (any(ahead) or any(close)):
+        going = choose_closer()
     return known + found, budget - left // ROW_BITS, n_read
 
 

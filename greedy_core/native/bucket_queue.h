@@ -41,7 +41,8 @@ class SignedKeyRanges {
   void begin(float highest) { top_ = bits(highest); }
   std::int32_t operator()(float key) const {
     const std::int32_t distance = std::clamp(top_ - bits(std::fabs(key)), 0, KeyRanges::kCount / 2 - 1);
-    return key > 0.0f ? distance : KeyRanges::kCount - 1 - distance;
+    // kCount - 1 - distance for a key that is not positive. Nobody can foretell signs, so there is no branch.
+    return distance ^ (-static_cast<std::int32_t>(!(key > 0.0f)) & (KeyRanges::kCount - 1));
   }
 
  private:
@@ -89,6 +90,23 @@ class BucketQueue {
     heads_[at] = static_cast<std::int32_t>(size_++);
     words_[word] |= std::uint64_t{1} << (at % 64);
     best_ = std::min(best_, word);
+  }
+
+  // The items first, first + 1 and so on, to these ranges.
+  void push_each(const std::int32_t* ranges, std::size_t n, std::int32_t first) {
+    expect(n);
+    Entry* const entries = entries_.data() + size_;
+    const auto below = static_cast<std::int32_t>(size_);
+    std::size_t best = best_;
+    for (std::size_t i = 0; i < n; ++i) {
+      const auto at = static_cast<std::size_t>(ranges[i]);
+      entries[i] = {first + static_cast<std::int32_t>(i), heads_[at]};
+      heads_[at] = below + static_cast<std::int32_t>(i);
+      words_[at / 64] |= std::uint64_t{1} << (at % 64);
+      best = std::min(best, at / 64);
+    }
+    best_ = best;
+    size_ += n;
   }
 
   // The queue must not be empty. `range` tells where the item was.

@@ -1,7 +1,8 @@
 // A walk to eligible items only.
 //
-// Few items are eligible: all are estimated, one after the other, and the best become candidates. Many are: the walk begins at items that are
-// spread over all that are eligible, so that it finds them wherever they lie, and goes on from the best in one of two ways.
+// Few items are eligible: all are estimated, one after the other, and those that are best at a closer look become candidates. Many are: the
+// walk begins at items that are spread over all that are eligible, so that it finds them wherever they lie, and goes on from the best in
+// one of two ways.
 //   - It meets eligible items alone, and where an item has too few eligible neighbours it looks at the neighbours of the others, which
 //     costs no product.
 //   - It is guided: it estimates all that it meets and goes on from others, too, since better ones stand on the way to the best that is
@@ -23,16 +24,20 @@
 
 #include "eligible_items.h"
 #include "greedy_walk.h"
+#include "inner_product.h"
 
 namespace greedy {
 
 // While items are estimated as they come, exact products are an eighth of what is spent: the best are likely still to come.
 constexpr std::int64_t kScanShare = 4;
-constexpr std::size_t kScanBlock = 64;
+constexpr std::int64_t kScanBlock = 64;
 
-// Added to a first estimate, in units of an item's scale times the query's length: about the standard error. Where all that is eligible
-// is bad, a long item may be much better than it looks, and a short one cannot.
+// Added to an estimate, in units of an item's scale times the query's length: about the standard error. Where all that is eligible is bad,
+// a long item may be much better than it looks, and a short one cannot.
 constexpr float kOptimism = 0.75f;
+
+// Where all was estimated, so many are looked at closer before so many are chosen.
+constexpr std::size_t kLooks = 16, kChosen = 4;
 
 // An item with fewer eligible neighbours than this has those behind its other neighbours looked at, too.
 constexpr std::int64_t kEnough = 16;
@@ -83,7 +88,8 @@ class FilteredWalk : private GreedyWalk {
     if (left_ < kCodeBits) return 0;
     scratch_.query.assign(graph_.rotation, query, n_dims);
     ranges_.begin(scratch_.query.length * graph_.longest);
-    offset_ = scratch_.query.offset - static_cast<std::int32_t>(std::lrint(kOptimism * scratch_.query.length));
+    optimism_ = static_cast<std::int32_t>(std::lrint(kOptimism * scratch_.query.length));
+    offset_ = scratch_.query.offset - optimism_;
     if (eligible_.count <= graph_.scanned || walk(remembered, n_remembered)) scan();
     return entries_read_;
   }
@@ -158,11 +164,12 @@ class FilteredWalk : private GreedyWalk {
 
   // From the best of both kinds. False if the budget ended.
   bool go_on() {
-    std::int32_t items[kAtOnce];
-    Yield* yields[kAtOnce];
+    std::int32_t items[kMostAtOnce];
+    Yield* yields[kMostAtOnce];
+    const std::size_t at_once = std::clamp(n_gone_ / kGoneForOne, kAtOnce, kMostAtOnce);
     std::size_t n = 0;
-    scratch_.behind.expect(kAtOnce);
-    for (; n < kAtOnce; ++n) {
+    scratch_.behind.expect(at_once);
+    for (; n < at_once; ++n) {
       if (!look_closer()) return false;
       if (others_are_next()) {
         items[n] = scratch_.aside.pop(last_);
@@ -176,6 +183,7 @@ class FilteredWalk : private GreedyWalk {
       }
       graph_.prefetch(items[n]);
     }
+    n_gone_ += n;
     if (!choose(false)) return false;
     for (std::size_t i = 0; i < n; ++i) {
       const std::int32_t* const row = graph_.row(items[i]);
@@ -209,7 +217,7 @@ class FilteredWalk : private GreedyWalk {
     const std::size_t room = scratch_.met.size() + static_cast<std::size_t>(kSpare);
     if (scratch_.products.size() < room) scratch_.products.resize(room);
     std::int32_t* const products = scratch_.products.data() + n_estimated_;
-    const std::size_t n = score(fresh, n_met_ - n_estimated_, products);
+    const std::size_t n = score(graph_.codes, fresh, n_met_ - n_estimated_, products);
     scratch_.ahead.expect(n);
     scratch_.aside.expect(n);
     for (std::size_t i = 0; i < n; ++i) {
@@ -227,11 +235,10 @@ class FilteredWalk : private GreedyWalk {
     return n_estimated_ == n_met_;
   }
 
-  // Returns of how many items the budget allows the products with their codes.
-  std::size_t score(const std::int32_t* items, std::size_t wanted, std::int32_t* products) {
+  // Returns of how many items the budget allows the products with their codes, or with the details of these.
+  std::size_t score(const CodeTable& codes, const std::int32_t* items, std::size_t wanted, std::int32_t* products) {
     const std::size_t n = std::min(wanted, static_cast<std::size_t>(left_ / kCodeBits));
     spend(static_cast<std::int64_t>(n) * kCodeBits);
-    const CodeTable codes = graph_.codes;
     inner_product_kernel().score_codes(codes.rows, codes.width, scratch_.query.values.data(), items, static_cast<std::int64_t>(n),
                                        products);
     return n;
@@ -254,69 +261,125 @@ class FilteredWalk : private GreedyWalk {
     return true;
   }
 
-  // All that was not met, in ascending order, and then all that is left to choose.
+  // All that was not met, in ascending order; then whatever is left to choose.
   void scan() {
-    BucketQueue& behind = scratch_.behind;
-    const auto leave_behind = [&](std::int32_t range, std::int32_t item) {
-      behind.expect(1);
-      if (!scratch_.barred.contains(item)) behind.push(range, item);
-    };
-    std::int32_t range;
-    while (!scratch_.close.empty()) {
-      const std::int32_t item = scratch_.close.pop(range);
-      leave_behind(range, item);
-    }
-    while (!scratch_.ahead.empty()) {
-      const auto place = static_cast<std::size_t>(scratch_.ahead.pop(range));
-      leave_behind(range, scratch_.met[place]);
+    // What was gone on from was looked at closer, too.
+    BucketQueue &close = scratch_.close, &behind = scratch_.behind;
+    for (std::int32_t range; !behind.empty();) {
+      const std::int32_t item = behind.pop(range);
+      close.expect(1);
+      close.push(range, item);
     }
     EligibleCursor cursor(eligible_, n_items_);
-    std::int32_t blocks[2][kScanBlock], products[kScanBlock + kSpare];
-    std::size_t n = next_block(cursor, blocks[0]);
-    for (int turn = 0; n > 0; turn = 1 - turn) {
+    std::int32_t blocks[2][kScanBlock + kSpare];
+    std::size_t n_taken, n_next_taken;
+    std::size_t n = next_block(cursor, blocks[0], n_taken);
+    for (int turn = 0; n_taken > 0; turn = 1 - turn) {
       // Memory is asked for the codes of the next block while this one is looked at.
-      const std::int32_t* const block = blocks[turn];
-      const std::size_t n_next = next_block(cursor, blocks[1 - turn]);
-      const std::size_t affordable = score(block, n, products);
-      behind.expect(affordable);
-      for (std::size_t i = 0; i < affordable; ++i) behind.push(first_range(products[i], block[i]), block[i]);
-      if (affordable < n || !choose_up_to(kScanShare)) return;
+      const std::size_t n_next = next_block(cursor, blocks[1 - turn], n_next_taken);
+      if (!estimate_block(blocks[turn], n) || !choose_early()) return;
       n = n_next;
+      n_taken = n_next_taken;
     }
-    choose(true);
+    choose_closer();
   }
 
-  // The next eligible items that are neither met nor barred. Returns how many.
-  std::size_t next_block(EligibleCursor& cursor, std::int32_t* block) {
-    std::size_t n = 0;
-    while (n < kScanBlock) {
-      const std::int32_t item = cursor.next();
-      if (item < 0) break;
-      if (scratch_.seen.contains(item) || scratch_.barred.contains(item)) continue;
-      graph_.codes.prefetch(item);
-      block[n++] = item;
-    }
-    return n;
+  // Of the next eligible items, `taken` of them, those that are neither met nor barred. Returns how many.
+  std::size_t next_block(EligibleCursor& cursor, std::int32_t* block, std::size_t& taken) {
+    std::int64_t n = 0;
+    while (n < kScanBlock && (block[n] = cursor.next()) >= 0) ++n;
+    taken = static_cast<std::size_t>(n);
+    n = inner_product_kernel().find_unmarked(block, n, scratch_.barred.words(), block);
+    if (n_met_ > 0) n = inner_product_kernel().find_unmarked(block, n, scratch_.seen.words(), block);
+    const CodeTable codes = graph_.codes;
+    for (std::int64_t i = 0; i < n; ++i) codes.prefetch(block[i]);
+    return static_cast<std::size_t>(n);
   }
 
-  // As many as this share of what is spent allows. False if the budget ended before.
-  bool choose_up_to(std::int64_t share) {
-    while (!scratch_.behind.empty()) {
-      if (kShares * kRowBits * (chosen_ + 1) > share * (spent_ + kRowBits)) return true;
-      if (left_ < kRowBits) return false;
-      std::int32_t range;
-      candidates_.push_back(scratch_.behind.pop(range));
-      spend(kRowBits);
-      ++chosen_;
+  // False if the budget ended before all were estimated. They stand behind what was met, though nothing marks them as seen.
+  bool estimate_block(const std::int32_t* block, std::size_t wanted) {
+    const std::size_t first = n_met_ + n_scanned_, room = first + wanted + static_cast<std::size_t>(kSpare);
+    if (scratch_.met.size() < room) scratch_.met.resize(2 * room);
+    if (scratch_.products.size() < room) scratch_.products.resize(2 * room);
+    std::int32_t* const products = scratch_.products.data() + first;
+    const std::size_t n = score(graph_.codes, block, wanted, products);
+    std::copy(block, block + n, scratch_.met.begin() + static_cast<std::ptrdiff_t>(first));
+    n_scanned_ += n;
+    // Scales are gathered beforehand, and what is used is copied, so that the compiler can do several at once.
+    float scales[kScanBlock];
+    std::int32_t ranges[kScanBlock];
+    const CodeTable codes = graph_.codes;
+    for (std::size_t i = 0; i < n; ++i) scales[i] = codes.scale(block[i]);
+    const SignedKeyRanges range = ranges_;
+    const std::int32_t offset = offset_;
+    for (std::size_t i = 0; i < n; ++i) ranges[i] = range(CodedQuery::estimate(products[i], offset, scales[i]));
+    scratch_.ahead.push_each(ranges, n, static_cast<std::int32_t>(first));
+    return n == wanted;
+  }
+
+  // Those that seem best, whether they were looked at closer or not, as many as their share allows. False if the budget ended before.
+  bool choose_early() {
+    BucketQueue &ahead = scratch_.ahead, &close = scratch_.close;
+    while (kShares * kRowBits * (chosen_ + 1) <= kScanShare * (spent_ + kRowBits)) {
+      if (ahead.empty() && close.empty()) return true;
+      std::int32_t range, item;
+      if (ahead.empty() || (!close.empty() && close.best() <= ahead.best())) {
+        item = close.pop(range);
+      } else {
+        item = scratch_.met[static_cast<std::size_t>(ahead.pop(range))];
+      }
+      if (!choose_item(item)) return false;
     }
     return true;
+  }
+
+  // All, each time some of the best after a closer look at more of them. Ends when the budget does.
+  void choose_closer() {
+    do {
+      if (!look_closer_at_some()) return;
+      for (std::size_t n = 0; n < kChosen && !scratch_.close.empty(); ++n) {
+        std::int32_t range;
+        if (!choose_item(scratch_.close.pop(range))) return;
+      }
+    } while (!scratch_.ahead.empty() || !scratch_.close.empty());
+  }
+
+  // False if the budget ended.
+  bool choose_item(std::int32_t item) {
+    if (scratch_.barred.contains(item)) return true;
+    if (left_ < kRowBits) return false;
+    candidates_.push_back(item);
+    spend(kRowBits);
+    ++chosen_;
+    return true;
+  }
+
+  // At the best that were estimated. False if the budget ended.
+  bool look_closer_at_some() {
+    std::int32_t places[kLooks], items[kLooks], details[kLooks + kSpare], range;
+    std::size_t n = 0;
+    for (; n < kLooks && !scratch_.ahead.empty(); ++n) {
+      places[n] = scratch_.ahead.pop(range);
+      items[n] = scratch_.met[static_cast<std::size_t>(places[n])];
+      graph_.details.prefetch(items[n]);
+    }
+    const std::size_t affordable = score(graph_.details, items, n, details);
+    scratch_.close.expect(affordable);
+    for (std::size_t i = 0; i < affordable; ++i) {
+      const std::int32_t product = 4 * scratch_.products[static_cast<std::size_t>(places[i])] + details[i];
+      const float estimate = CodedQuery::estimate(product, 5 * scratch_.query.offset - optimism_, graph_.details.scale(items[i]));
+      scratch_.close.push(ranges_(estimate), items[i]);
+    }
+    return affordable == n;
   }
 
   const EligibleItems& eligible_;
   std::int64_t n_items_;
   SignedKeyRanges ranges_;
+  std::int32_t optimism_ = 0;
   std::int32_t offset_ = 0;  // of first estimates
   std::size_t n_first_ = 0;  // of the page that nothing was known of
+  std::size_t n_scanned_ = 0;  // estimated as they came
   std::int64_t entries_read_ = 0;
   Yield of_eligible_, of_others_;
 };
