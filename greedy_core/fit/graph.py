@@ -92,7 +92,7 @@ def fit_graphs(
     """
     rng = np.random.default_rng(_SEED)
     asked = queries[np.sort(rng.permutation(len(queries))[:_QUERIES])]
-    graphs = []
+    graphs: list[ItemGraph] = []
     with progress_bar("connecting items", 2 + len(POWERS) * (1 + len(DEGREES)), show=show) as advance:
         coded = compressed(items, threads, centre)
         for power in POWERS:
