@@ -5,7 +5,8 @@
                                                              recs.parquet ◄───────┘ one file, put in place by a rename
 
 A part has its name only when it is complete, so after a kill the same question goes on with the parts that are missing.
-plan.json beside them says which question they answer. Memory is bounded by the parts that are being worked on.
+plan.json beside them says which question they answer, and what `now` means in its filters. Memory is bounded by the
+parts that are being worked on.
 """
 
 from __future__ import annotations
@@ -44,7 +45,7 @@ if TYPE_CHECKING:
 
 # The users of a part: as many parts as keep all cores busy and show how far the work is, but none that takes long.
 _PART_USERS, _FEWEST_PART_USERS, _PARTS = 1 << 14, 1 << 8, 64
-_PLAN = "plan.json"
+_PLAN, _BEGAN = "plan.json", "now"
 
 
 class Written(NamedTuple):
@@ -145,13 +146,14 @@ def write_recommendations(
     written, and for parts of another order that lie there.
     """
     path = Path(path)
-    now = clock()
-    writer = _Writer(bundle, order, now)
+    writer = _Writer(bundle, order, clock())
     parts = path.with_name(path.name + ".parts")
     if not path.parent.is_dir():
         raise StorageError(f"{path.parent} is no directory to write {path.name} in; make it, or name another one.")
     try:
-        with _alone(parts, order.plan(bundle)):
+        with _alone(parts, order.plan(bundle), writer.now) as now:
+            if now != writer.now:
+                writer = _Writer(bundle, order, now)
             missing = [number for number in range(writer.n_parts) if not _part(parts, number).exists()]
             done = resumed = writer.n_users - sum(map(writer.size, missing))
             _tell(progress, done, writer.n_users)
@@ -184,7 +186,7 @@ class _Writer:
         except ModuleNotFoundError:
             raise StorageError(missing_extra("writing parquet", "pyarrow")) from None
         self._pa, self._pq = pa, pq
-        self._bundle, self._order = bundle, order
+        self._bundle, self._order, self.now = bundle, order, now
         scenario = order.scenario
         scenario.check(bundle.attributes)
         # Applied once for all: a night's work has one time.
@@ -347,8 +349,11 @@ def _tell(progress: Callable[[int, int], None] | None, done: int, total: int) ->
 
 
 @contextmanager
-def _alone(parts: Path, plan: dict[str, Any]) -> Iterator[None]:
-    """Keep two runs off the same parts, and a run off the parts of another order."""
+def _alone(parts: Path, plan: dict[str, Any], now: int) -> Iterator[int]:
+    """Keep two runs off the same parts, and a run off the parts of another order; yield the time when these began.
+
+    now  the time that it is, for parts that begin now
+    """
     parts.mkdir(exist_ok=True)
     place = parts / _PLAN
     with place.open("a+", encoding="utf-8") as file:
@@ -357,18 +362,19 @@ def _alone(parts: Path, plan: dict[str, Any]) -> Iterator[None]:
         except BlockingIOError:
             raise StorageError(f"another process is writing {parts}; wait for it, or name another file.") from None
         file.seek(0)
-        text = file.read()
         # Written at once: a plan that is cut short belongs to a run that had no part yet.
-        if text and _parsed(text) not in (None, plan):
+        stored = _parsed(file.read())
+        began = stored.pop(_BEGAN, now) if isinstance(stored, dict) else now
+        if stored not in (None, plan):
             raise StorageError(
                 f"{parts} holds unfinished recommendations of another model, budget, top_k or list of users; ask the "
                 "same again to finish them, or remove the folder."
             )
         file.seek(0)
         file.truncate()
-        file.write(json.dumps(plan))
+        file.write(json.dumps(plan | {_BEGAN: began}))
         file.flush()
-        yield
+        yield began
 
 
 def _parsed(text: str) -> Any:

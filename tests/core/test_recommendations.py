@@ -6,7 +6,17 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 
-from greedy_core import Bundle, GreedyIndex, InvalidQueryError, Order, StorageError, write_bundle, write_recommendations
+from greedy_core import (
+    Attributes,
+    Bundle,
+    GreedyIndex,
+    InvalidQueryError,
+    Order,
+    Scenario,
+    StorageError,
+    write_bundle,
+    write_recommendations,
+)
 from greedy_core import recommendations as module
 
 N_ITEMS, N_USERS = 400, 150
@@ -115,7 +125,7 @@ def test_parts_of_another_order_are_left_alone(bundle, tmp_path):
 def test_two_at_once_and_a_damaged_part(bundle, tmp_path):
     path, plan = tmp_path / "recs.parquet", Order(None, 5, 32).plan(bundle)
     with (
-        module._alone(tmp_path / "recs.parquet.parts", plan),
+        module._alone(tmp_path / "recs.parquet.parts", plan, 0),
         pytest.raises(StorageError, match="another process is writing"),
     ):
         write_recommendations(bundle, path, Order(None, 5, 32))
@@ -165,3 +175,37 @@ def test_a_full_disk_at_the_end_leaves_the_parts_and_nothing_else(bundle, tmp_pa
     monkeypatch.undo()
     monkeypatch.setattr(module, "_PART_USERS", 16)
     assert write_recommendations(bundle, path, Order(None, 5, 32)).n_resumed == N_USERS
+
+
+def test_what_goes_on_after_a_kill_has_the_time_of_its_beginning(tmp_path, monkeypatch):
+    """Half of the items are new when the night begins, and none when it goes on."""
+    rng = np.random.default_rng(1)
+    began = 1_790_000_040
+    published = np.full(40, began - 3 * 86_400)
+    published[::2] = began - 60
+    made = write_bundle(
+        tmp_path / "m",
+        index=GreedyIndex.build(rng.standard_normal((40, 4)).astype(np.float32)),
+        user_vectors=rng.standard_normal((48, 4)).astype(np.float32),
+        attributes=Attributes.from_columns({"published": published.astype("datetime64[s]")}, 40),
+    )
+    order = Order(None, 3, 40, scenario=Scenario(filter="published > now - 1d"))
+    real = module._Writer.write_part
+
+    def until_killed(self, number, part):
+        if number == 1:
+            raise KeyboardInterrupt
+        real(self, number, part)
+
+    monkeypatch.setattr(module, "clock", lambda: began * 1_000_000)
+    with monkeypatch.context() as dying:
+        dying.setattr(module._Writer, "write_part", until_killed)
+        with pytest.raises(KeyboardInterrupt):
+            write_recommendations(made, tmp_path / "x.parquet", order, threads=1)
+    monkeypatch.setattr(module, "clock", lambda: (began + 2 * 86_400) * 1_000_000)
+    # One part was done at the least, and one was not.
+    assert 16 <= write_recommendations(made, tmp_path / "x.parquet", order).n_resumed < 48
+    found = answers(tmp_path / "x.parquet")
+    assert {len(rows) for rows in found.values()} == {3}
+    assert len(found) == 48
+    assert all(int(row["item_id"]) % 2 == 0 for rows in found.values() for row in rows)
