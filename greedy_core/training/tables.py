@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from contextlib import suppress
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,8 @@ if TYPE_CHECKING:
 
 _BATCH_ROWS = 1 << 20
 _BLOCK_BYTES = 1 << 24
+# What pyarrow says of a text in a column of numbers: the column's number from 0, and the text.
+_NO_NUMBER = re.compile(r"In CSV column #(\d+): .*invalid value '(.*)'")
 # What a time that is written as text may be, tried in this order.
 _TEXT_TIMES = (pa.int64(), pa.float64(), pa.timestamp("us"), pa.timestamp("us", "UTC"))
 
@@ -206,6 +209,12 @@ def _quoting(path: Path, columns: Columns) -> Iterator[Any]:
             ) from None
         if "invalid UTF8" in str(reason):
             raise StorageError(f"{path} has text that is not in UTF-8; save it in UTF-8.") from None
+        odd = _NO_NUMBER.search(str(reason))
+        if odd is not None:
+            raise InvalidEventsError(
+                f"column {read_header(path).names[int(odd[1])]} of {path} has {odd[2]!r}, but numbers were expected, "
+                "with a point for fractions; convert it."
+            ) from None
         raise StorageError(f"{path} cannot be read as a table: {first_line(reason)}.") from None
 
 

@@ -118,8 +118,11 @@ def test_one_column_of_two_types_is_refused(tmp_path):
     ):
         load_events(tmp_path / "parts")
     (tmp_path / "mixed.csv").write_text("user_id,item_id,weight\na,1,2\nb,2,many\n")
-    with pytest.raises(StorageError, match=r"cannot be read as a table: .*'many'"):
+    with pytest.raises(InvalidEventsError, match=r"column weight of .*mixed.csv has 'many', but numbers were expected"):
         load_events(tmp_path / "mixed.csv", weight="weight")
+    (tmp_path / "commas.csv").write_text("weight;user_id;item_id\n1,5;a;b\n")
+    with pytest.raises(InvalidEventsError, match=r"column weight of .* has '1,5', .* with a point for fractions"):
+        load_events(tmp_path / "commas.csv", weight="weight")
 
 
 @pytest.mark.parametrize(
