@@ -96,10 +96,10 @@ class Cluster:
         ray.shutdown()
 
     def shard(self, number: int) -> Any:
-        """Return a handle of a shard, to ask it without the ingress."""
+        """Return a handle of a shard, to ask it without the ingress, as that does."""
         from ray import serve  # noqa: PLC0415
 
-        return serve.get_deployment_handle(f"shard-{number}", app_name="budgetrec")
+        return serve.get_deployment_handle(f"shard-{number}", app_name="budgetrec").options(_by_reference=False)
 
     def processes_of(self, deployment: str) -> list[int]:
         """Return the processes of a deployment's replicas: Ray writes who they are into their titles."""

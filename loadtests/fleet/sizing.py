@@ -10,8 +10,8 @@ if TYPE_CHECKING:
     from loadtests.fleet.simulation import Latencies
 
 _GIB = 1 << 30
-# Of an item: its row of float32, two codes of two bits a coordinate, 32 neighbours, an id of 16 bytes with its place.
-_NEIGHBOURS, _ID_BYTES = 32, 16 + 8 + 12
+# Of an item: its row of float32, two codes of two bits a coordinate, 48 neighbours, an id of 16 bytes with its place.
+_NEIGHBOURS, _ID_BYTES = 48, 16 + 8 + 12
 # Lists are as long as the largest budget, whatever the number of items.
 _MAX_BUDGET = 4096
 # What a core costs for an hour, and what a million requests cost by it, in the same money.

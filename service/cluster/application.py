@@ -66,7 +66,9 @@ class Ingress:
     def __init__(self, arguments: dict[str, Any], *shards: DeploymentHandle[Any]) -> None:
         given = ClusterArguments.model_validate(arguments)
         patience = Patience(seconds=given.shard_ms / 1000, hedge=given.hedge_ms / 1000)
-        self.worker = ClusterWorker(settings_of(given), ShardHandles(shards, patience))
+        # Questions and answers are small: sent as they are, by gRPC, they arrive sooner than by Ray's object store.
+        direct = [shard.options(_by_reference=False) for shard in shards]
+        self.worker = ClusterWorker(settings_of(given), ShardHandles(direct, patience))
 
     def __serve_build_asgi_app__(self) -> OuterLayer:
         """Return what answers HTTP; called by Serve."""

@@ -8,7 +8,7 @@ import pytest
 from greedy_core._graph import code_stride
 from greedy_core.fit.graph import ItemGraph
 from greedy_core.shards.item_map import ItemMap
-from loadtests.fleet.__main__ import MEASURED, Tables
+from loadtests.fleet.__main__ import BEGIN, END, MEASURED, Tables, write
 from loadtests.fleet.simulation import Fleet, Latencies, simulate
 from loadtests.fleet.sizing import Sizing
 from loadtests.http.fleet import DEPLOY
@@ -63,7 +63,7 @@ def test_sizes_add_up():
 def test_the_map_takes_what_its_arrays_take():
     n_items, dims = 5000, 128
     codes = np.zeros((n_items, code_stride(dims)), dtype=np.uint8)
-    graph = ItemGraph(np.zeros((n_items, 32), dtype=np.int32), np.zeros(64, dtype=np.int32), codes, codes, 1.0)
+    graph = ItemGraph(np.zeros((n_items, 48), dtype=np.int32), np.zeros(64, dtype=np.int32), codes, codes, 1.0)
     made = ItemMap(graph, dims, max_budget=4096, guided=False, centre=None)
     sizing = Sizing.of(n_items, 1, SWIFT, dims=dims)
     assert sizing.map_gib * 2**30 == pytest.approx(made.nbytes, rel=0.001)
@@ -76,6 +76,17 @@ def test_the_runbook_s_tables_are_those_of_the_simulation():
     few = (10,)
     for row in (*tables.sizes(), *tables.tails(few), *tables.deadlines(few), *tables.lost([(10, 1)])):
         assert row in runbook
+
+
+def test_the_tables_take_the_place_of_the_old_ones(tmp_path):
+    runbook = tmp_path / "README.md"
+    runbook.write_text(f"before\n\n{BEGIN}\n\n| old |\n\n{END}\n\nbehind\n")
+    write(["| one |", "| two |"], runbook)
+    assert runbook.read_text() == f"before\n\n{BEGIN}\n\n| one |\n\n| two |\n\n{END}\n\nbehind\n"
+    runbook.write_text("no place\n")
+    with pytest.raises(ValueError, match="0 places"):
+        write(["| one |"], runbook)
+    assert runbook.read_text() == "no place\n"
 
 
 def test_what_was_measured_is_read(tmp_path):
