@@ -380,6 +380,9 @@ class Connection(asyncio.Protocol):
         if transport is None:
             return
         self._front.forget(self)
+        if self._handed is not None:
+            # Nobody else will tell uvicorn, and the application would wait for the rest of a body that was no HTTP.
+            self._front.loop.call_soon(self._take_back)
         self._buffer, self._left = b"", 0
         if lingers and (self._held or self._held_by_uvicorn):
             transport.resume_reading()

@@ -228,6 +228,20 @@ def test_what_comes_behind_the_last_request_takes_no_answer_away(running, last):
         assert answers[-1][1]["connection"] == "close"
 
 
+def test_a_body_that_is_no_http_leaves_nobody_waiting_for_its_rest(model, tmp_path):
+    log = tmp_path / "log"
+    with server(model.path, log) as service, RawConnection(service.port) as raw:
+        raw.send(
+            b"POST /recommend HTTP/1.1\r\nHost: x\r\nContent-Type: application/json\r\n"
+            b"Transfer-Encoding: chunked\r\n\r\n"
+        )
+        assert service.get("/health/live").status_code == 200
+        raw.send(b"no size\r\n")
+        assert raw.answer()[0] == 400
+    # Whoever waits when the service ends is cut off, and that is logged.
+    assert "Traceback" not in log.read_text()
+
+
 def test_whoever_goes_on_sending_behind_the_end_is_left(running):
     closed = 'budgetrec_connections_closed_total{reason="lingering"}'
     before = running.metric(closed) or 0
