@@ -45,7 +45,8 @@ if TYPE_CHECKING:
 
 # The users of a part: as many parts as keep all cores busy and show how far the work is, but none that takes long.
 _PART_USERS, _FEWEST_PART_USERS, _PARTS = 1 << 14, 1 << 8, 64
-_PLAN, _BEGAN = "plan.json", "now"
+_PLAN, _BEGAN, _LOCK = "plan.json", "now", "lock"
+_PART = "part-{}.parquet"
 
 
 class Written(NamedTuple):
@@ -334,7 +335,13 @@ class _Writer:
 
 
 def _part(parts: Path, number: int) -> Path:
-    return parts / f"part-{number:05d}.parquet"
+    return parts / _PART.format(f"{number:05d}")
+
+
+def _write_plan(place: Path, plan: dict[str, Any]) -> None:
+    temporary = place.with_suffix(".writing")
+    temporary.write_text(json.dumps(plan), encoding="utf-8")
+    _put_in_place(temporary, place)
 
 
 def _put_in_place(temporary: Path, path: Path) -> None:
@@ -356,24 +363,21 @@ def _alone(parts: Path, plan: dict[str, Any], now: int) -> Iterator[int]:
     """
     parts.mkdir(exist_ok=True)
     place = parts / _PLAN
-    with place.open("a+", encoding="utf-8") as file:
+    with (parts / _LOCK).open("a", encoding="utf-8") as file:
         try:
             fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError:
             raise StorageError(f"another process is writing {parts}; wait for it, or name another file.") from None
-        file.seek(0)
-        # Written at once: a plan that is cut short belongs to a run that had no part yet.
-        stored = _parsed(file.read())
+        stored = _parsed(place.read_text(encoding="utf-8")) if place.exists() else None
         began = stored.pop(_BEGAN, now) if isinstance(stored, dict) else now
-        if stored not in (None, plan):
+        # A plan is in place before its first part is: parts without one are of nobody knows what.
+        if stored != plan and (stored is not None or any(parts.glob(_PART.format("*")))):
             raise StorageError(
                 f"{parts} holds unfinished recommendations of another model, budget, top_k or list of users; ask the "
                 "same again to finish them, or remove the folder."
             )
-        file.seek(0)
-        file.truncate()
-        file.write(json.dumps(plan | {_BEGAN: began}))
-        file.flush()
+        if stored is None:
+            _write_plan(place, plan | {_BEGAN: began})
         yield began
 
 

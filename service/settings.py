@@ -76,7 +76,7 @@ class Settings(BaseSettings):
         30.0, ge=0.1, le=3600, description="A request must have arrived whole this long after its first byte."
     )
     send_seconds: float = Field(
-        30.0, ge=0.1, le=3600, description="A caller that does not read its answer is cut off after this long."
+        30.0, ge=0.1, le=3600, description="A caller that has not read its answer whole after this long is cut off."
     )
     lane: bool = Field(True, description="Answer GET /recommend before it becomes an ASGI request.")
     run_dir: Path | None = Field(

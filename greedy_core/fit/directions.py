@@ -102,6 +102,17 @@ def sparse_axes(start: Float32Array, items: Float32Array, queries: Float32Array)
         if reached - before <= _LEAST_GAIN * reached:
             break
         before = reached
-        left, _, right = np.linalg.svd(gradient)
-        axes = left @ right
+        axes = _nearest_rotation(gradient)
     return np.ascontiguousarray(axes, dtype=np.float32)
+
+
+def _nearest_rotation(matrix: npt.NDArray[np.float64]) -> npt.NDArray[np.float64]:
+    """Return the rotation that is nearest to a square matrix."""
+    try:
+        left, _, right = np.linalg.svd(matrix)
+    except np.linalg.LinAlgError:
+        # LAPACK gives up on some matrices with rows of almost nothing, and finds the same decomposition of their transposes.
+        across, _, down = np.linalg.svd(np.ascontiguousarray(matrix.T))
+        left, right = down.T, across.T
+    rotation: npt.NDArray[np.float64] = left @ right
+    return rotation

@@ -114,11 +114,27 @@ def _numeric(path: Path, name: str, arrays: dict[str, npt.NDArray[Any]]) -> npt.
     return arrays[name]
 
 
+def _as_wide(path: Path, name: str, values: npt.NDArray[Any], dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+    """Return times in another type. Raises InvalidEventsError for one that would turn into another time."""
+    wide = values.astype(dtype)
+    if dtype.kind != "M":
+        wrong = (wide < 0) != (values < 0)
+    elif np.can_cast(dtype, values.dtype, "safe") and dtype != values.dtype:
+        # Nanoseconds are cut down, and that is meant.
+        return wide
+    else:
+        wrong = (wide.astype(values.dtype) != values) & ~np.isnat(values)
+    if wrong.any():
+        row = int(np.argmax(wrong))
+        raise InvalidEventsError(f"{name} of {path} has {values[row]} in row {row}, which is no time; correct it.")
+    return wide
+
+
 def _times(path: Path, name: str, values: npt.NDArray[Any]) -> npt.NDArray[Any]:
     if values.dtype.kind == "M":
-        values = values.astype("datetime64[us]")
+        values = _as_wide(path, name, values, np.dtype("datetime64[us]"))
     elif values.dtype.kind in "iu":
-        values = values.astype(np.int64)
+        values = _as_wide(path, name, values, np.dtype(np.int64))
     elif values.dtype.kind != "f":
         raise InvalidEventsError(f"{name} of {path} is {values.dtype}, but a time is a number or a date; convert it.")
     else:

@@ -40,12 +40,25 @@ class Split:
 
 def split(interactions: Interactions, *, seed: int) -> Split:
     """Hold some interactions out; deterministic for a seed. Raises InvalidEventsError if nobody has two items."""
+    made = _split(interactions, seed)
+    if len(made.users) == 0:
+        raise InvalidEventsError(
+            "no user has two items of which one could be held out, so the quality cannot be measured; give more "
+            "interactions, or train with --no-quality."
+        )
+    return made
+
+
+def _split(interactions: Interactions, seed: int) -> Split:
+    """Split without a look at whether there is anybody to ask."""
     if interactions.times is None:
         return _one_of_each(interactions, seed)
     made = _after_a_cut(interactions, interactions.times)
     if made is not None and len(made.users) >= max(_ENOUGH_USERS, _ENOUGH_SHARE * interactions.n_users):
         return made
-    return _last_of_each(interactions, interactions.times)
+    made = _last_of_each(interactions, interactions.times)
+    # Where all end with the same item, nobody has it any more when it is held out.
+    return made if len(made.users) else _one_of_each(interactions, seed)
 
 
 def _after_a_cut(interactions: Interactions, times: npt.NDArray[Any]) -> Split | None:
@@ -107,11 +120,6 @@ def _checked(training: Any, held_out: Any, how: str) -> Split:
     entries = held_out.tocoo()
     held_out = _entries(held_out, users[entries.row] & items[entries.col])
     tested = np.flatnonzero(np.diff(held_out.indptr))
-    if len(tested) == 0:
-        raise InvalidEventsError(
-            "no user has two items of which one could be held out, so the quality cannot be measured; give more "
-            "interactions, or train with --no-quality."
-        )
     return Split(training, held_out, tested, how)
 
 

@@ -32,7 +32,7 @@ _BLOCK_BYTES = 1 << 24
 # What pyarrow says of a text in a column of numbers: the column's number from 0, and the text.
 _NO_NUMBER = re.compile(r"In CSV column #(\d+): .*invalid value '(.*)'")
 # What a time that is written as text may be, tried in this order.
-_TEXT_TIMES = (pa.int64(), pa.float64(), pa.timestamp("us"), pa.timestamp("us", "UTC"))
+_TEXT_TIMES = (pa.int64(), pa.float64(), pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.timestamp("ns"), pa.timestamp("ns", "UTC"))
 
 
 def read_events(path: Path, wanted: Wanted, *, progress: bool) -> Events:
@@ -236,7 +236,12 @@ def _times(path: Path, name: str, batch: Any) -> npt.NDArray[Any]:
     if types.is_string(column.type) or types.is_large_string(column.type):
         column = _read_times(path, name, column)
     if types.is_timestamp(column.type) or types.is_date(column.type):
-        values: npt.NDArray[Any] = column.cast(pa.timestamp("us"), safe=False).to_numpy(zero_copy_only=False)
+        # Nanoseconds are cut down, and that is meant; a year that does not fit is not.
+        is_fine = types.is_timestamp(column.type) and column.type.unit == "ns"
+        try:
+            values: npt.NDArray[Any] = column.cast(pa.timestamp("us"), safe=not is_fine).to_numpy(zero_copy_only=False)
+        except pa.ArrowInvalid as reason:
+            raise InvalidEventsError(f"column {name} of {path} is no time: {first_line(reason)}.") from None
         return values
     if types.is_integer(column.type) and not column.null_count:
         try:

@@ -73,17 +73,17 @@ class Connection(asyncio.Protocol):
         has_room = self._front.has_room()
         self._front.connections.add(self)
         if not has_room:
-            self._refuse(errors.too_many_connections(self._front.settings.max_connections))
+            self._refuse(errors.too_many_connections(self._front.most_connections))
 
     def data_received(self, data: bytes) -> None:
         """Take bytes in."""
         self._buffer = self._buffer + data if self._buffer else data
         if self._handed is not None or self._left:
             self._pass_on()
-        elif self.question is None:
-            if self._blocked_since is None:
-                self._take_request()
-        elif len(self._buffer) > _BEHIND:
+            return
+        if self.question is None and self._blocked_since is None:
+            self._take_request()
+        if len(self._buffer) > _BEHIND and self._begun is None:
             self._hold_reading(True)
 
     def eof_received(self) -> bool:
@@ -353,6 +353,8 @@ class Connection(asyncio.Protocol):
         if self._begun is not None and now - self._begun > settings.receive_seconds:
             if self._handed is not None and self._handed.has_written:
                 self._transport.abort()
+            elif self._handed is None and self._left:
+                self.end()  # it has its answer already, and only the rest of its body is late: a second one would be another's
             else:
                 self._refuse(errors.slow_request(settings.receive_seconds))
             return "slow_request"

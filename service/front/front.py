@@ -8,6 +8,7 @@ from http import HTTPStatus
 from time import perf_counter
 from typing import TYPE_CHECKING
 
+from service.front.descriptors import room_for
 from service.front.line import Line
 from service.http.outer import VARY_ORIGIN
 
@@ -54,6 +55,13 @@ class Front:
         self.header_limit = settings.header_limit
         self.has_cors = bool(settings.cors_origins or worker.keyring.origins)
         self.connections: set[Connection] = set()
+        self.most_connections = room_for(settings.max_connections)
+        if self.most_connections < settings.max_connections:
+            worker.log.warning(
+                "fewer connections than are allowed, because there are no more descriptors; see `ulimit -n`",
+                connections=self.most_connections,
+                max_connections=settings.max_connections,
+            )
         self.closing: set[Farewell] = set()
         self.leaving = False
         varies = self.has_cors and "*" not in settings.cors_origins
@@ -73,7 +81,7 @@ class Front:
 
     def has_room(self) -> bool:
         """Whether another connection may stay; idle ones are closed for it."""
-        most = self.settings.max_connections
+        most = self.most_connections
         if len(self.connections) < most:
             return True
         idle = sorted(
@@ -91,7 +99,7 @@ class Front:
 
     def may_linger(self) -> bool:
         """Whether there is room to wait for a caller that may still be sending behind the end."""
-        return len(self.closing) < self.settings.max_connections
+        return len(self.closing) < self.most_connections
 
     async def leave(self, seconds: float) -> None:
         """Close idle connections, the others after their answers, and after `seconds` those that are left."""

@@ -33,14 +33,24 @@ class Acceptor:
         self._loop = loop
         self._joining: set[asyncio.Task[object]] = set()
         self._open = False
+        self._pausing: asyncio.TimerHandle | None = None
 
     def start(self) -> None:
         """Begin to accept."""
         self._open = True
+        self._pausing = None
         self._loop.add_reader(self._listener.fileno(), self._accept)
+
+    @property
+    def is_pausing(self) -> bool:
+        """Whether there were no descriptors a moment ago."""
+        return self._pausing is not None
 
     def stop(self) -> None:
         """Accept no more."""
+        if self._pausing is not None:
+            self._pausing.cancel()
+            self._pausing = None
         if self._open:
             self._open = False
             self._loop.remove_reader(self._listener.fileno())
@@ -61,7 +71,7 @@ class Acceptor:
                     raise
                 logger().error("no more connections can be accepted", reason=error.strerror)
                 self.stop()
-                self._loop.call_later(_PAUSE, self.start)
+                self._pausing = self._loop.call_later(_PAUSE, self.start)
                 return
             connection.setblocking(False)
             joining = self._loop.create_task(self._join(connection))

@@ -119,7 +119,23 @@ def test_parts_of_another_order_are_left_alone(bundle, tmp_path):
     with pytest.raises(StorageError, match=r"unfinished recommendations of another model, budget.*remove the folder"):
         write_recommendations(bundle, tmp_path / "recs.parquet", Order(None, 5, 32))
     (parts / "plan.json").write_text("{")
+    (parts / "part-00000.parquet").write_bytes(b"of nobody knows what")
+    with pytest.raises(StorageError, match=r"unfinished recommendations of another model"):
+        write_recommendations(bundle, tmp_path / "recs.parquet", Order(None, 5, 32))
+    (parts / "part-00000.parquet").unlink()
     assert write_recommendations(bundle, tmp_path / "recs.parquet", Order(None, 5, 32)).n_users == N_USERS
+
+
+def test_a_run_that_goes_on_leaves_the_plan_alone(bundle, tmp_path):
+    """A kill while it was written anew would leave parts without one."""
+    parts, plan = tmp_path / "recs.parquet.parts", Order(None, 5, 32).plan(bundle)
+    with module._alone(parts, plan, 7) as began:
+        assert began == 7
+    (parts / "plan.json").chmod(0o444)
+    written = (parts / "plan.json").stat()
+    with module._alone(parts, plan, 8) as began:
+        assert began == 7
+    assert (parts / "plan.json").stat() == written
 
 
 def test_two_at_once_and_a_damaged_part(bundle, tmp_path):

@@ -45,6 +45,10 @@ class RawConnection:
         body = self._file.read(int(headers.get("content-length", 0)))
         return status, headers, body
 
+    def receive(self):
+        """Read what is there of any number of answers."""
+        return self._socket.recv(1 << 16)
+
     def at_end(self):
         """Whether the other side closed the connection."""
         try:

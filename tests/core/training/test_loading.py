@@ -94,7 +94,33 @@ TABLES = {
         {"user_id": [1], "item_id": [1], "time": np.array([2**63], np.uint64)},
         "column time .* is no time",
     ),
+    "far.parquet": (
+        {"user_id": [1], "item_id": [1], "time": pa.array([10**15], pa.timestamp("s"))},
+        "column time .* is no time",
+    ),
 }
+
+
+@pytest.mark.parametrize(
+    "times",
+    [
+        np.array([2**63 + 5], np.uint64),
+        np.array(["300000-01-01"], "datetime64[D]"),
+        np.array([9_999_999], "datetime64[Y]"),
+    ],
+)
+def test_a_time_that_would_turn_into_another_one_is_refused(tmp_path, times):
+    np.savez(tmp_path / "e.npz", user=np.array([1]), item=np.array([1]), time=times)
+    with pytest.raises(InvalidEventsError, match=r"time of .*e.npz has .* in row 0, which is no time; correct it"):
+        load_events(tmp_path / "e.npz", time="time")
+
+
+def test_nanoseconds_are_cut_down(tmp_path):
+    fine = "2026-01-01T00:00:00.123456789"
+    np.savez(tmp_path / "e.npz", user=np.array([1]), item=np.array([1]), time=np.array([fine], "datetime64[ns]"))
+    (tmp_path / "e.csv").write_text(f"user_id,item_id,at\na,x,{fine}\n")
+    for name, time in (("e.npz", "time"), ("e.csv", "at")):
+        assert load_events(tmp_path / name, time=time).times.astype(str).tolist() == [fine[:-3]]
 
 
 @pytest.mark.parametrize("name", TABLES)

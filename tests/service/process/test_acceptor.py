@@ -1,6 +1,7 @@
 """Connections that wait are taken many at a turn of the event loop, and not all at one."""
 
 import asyncio
+import errno
 import socket
 from itertools import pairwise
 
@@ -42,3 +43,33 @@ def test_many_are_accepted_at_a_turn():
     assert counts[-1] == N_WAITING
     assert len(counts) < 30
     assert max(after - before for before, after in pairwise(counts)) <= AT_ONCE
+
+
+def test_whoever_was_told_to_stop_does_not_begin_again():
+    async def out_of_descriptors():
+        with socket.create_server(("127.0.0.1", 0)) as listener, socket.create_connection(listener.getsockname()):
+            listener.setblocking(False)
+            loop = asyncio.get_running_loop()
+            faults = []
+            loop.set_exception_handler(lambda _, context: faults.append(context))
+            acceptor = Acceptor(Exhausted(listener), asyncio.Protocol, loop)
+            acceptor.start()
+            await asyncio.sleep(0.01)
+            assert acceptor.is_pausing
+            acceptor.close()
+            await asyncio.sleep(0.2)
+            return faults
+
+    with asyncio.Runner(loop_factory=uvloop.new_event_loop) as runner:
+        assert runner.run(out_of_descriptors()) == []
+
+
+class Exhausted:
+    """A listener that finds no descriptor for another connection."""
+
+    def __init__(self, listener):
+        self._listener = listener
+        self.fileno, self.close = listener.fileno, listener.close
+
+    def accept(self):
+        raise OSError(errno.EMFILE, "Too many open files")
