@@ -364,8 +364,13 @@ def find_texts(const unsigned char[::1] text not None, const int64_t[::1] offset
 
 cdef int64_t MOST = 2**62
 # Under a filter that leaves up to so many items all are estimated: that costs 192 products, and less time than a walk.
-cdef int64_t MOST_SCANNED = 3072
-SCANNED = MOST_SCANNED
+# Where they are more than a small share of all, lists and walks find more before these products are spent.
+cdef int64_t MOST_SCANNED = 3072, SCANNED_SHARE = 32
+
+
+cpdef int64_t few_of(int64_t n_items):
+    """Return up to how many eligible items, of so many, are all estimated."""
+    return min(MOST_SCANNED, n_items // SCANNED_SHARE)
 
 
 cdef int64_t positive(value, str name, error) except -1:
@@ -458,7 +463,7 @@ cdef class Kernel:
         prepare(self.view)
 
     def walk_on(self, const int32_t[:, ::1] neighbours, const int32_t[::1] entries, const uint8_t[:, ::1] codes,
-                const uint8_t[:, ::1] details, float longest, int64_t scanned=MOST_SCANNED, cbool guided=False):
+                const uint8_t[:, ::1] details, float longest, int64_t scanned=-1, cbool guided=False):
         """Add a graph: neighbours (n_items, degree), -1 from where a row ends, and entries.
 
         Codes and their details are (n_items, stride).
@@ -476,7 +481,7 @@ cdef class Kernel:
         self.view.graph.codes.rows = &codes[0, 0]
         self.view.graph.details.rows = &details[0, 0]
         self.view.graph.longest = longest
-        self.view.graph.scanned = scanned
+        self.view.graph.scanned = few_of(self.view.n_items) if scanned < 0 else scanned
         self.view.graph.guided = guided
         prepare(self.view.graph, self.view.n_dims)
         assert codes.shape[1] == details.shape[1] == self.view.graph.codes.width + 4

@@ -11,7 +11,6 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from greedy_core._kernel import SCANNED
 from greedy_core.eligible import Eligible
 from greedy_core.fit.trial import SEED
 
@@ -28,9 +27,10 @@ _SHARE = 10
 def finds_more(one: Searchable, other: Searchable, queries: Float32Array) -> bool:
     """Return whether the first index finds no less than the second, under a filter where both walk."""
     n_items = one.n_items
-    count = max(n_items // _SHARE, SCANNED + 1)
-    if count > n_items // 2:
-        return False  # there is no filter that leaves few, and where yet nothing is scanned
+    # More than are all estimated, whatever the way.
+    count = n_items // _SHARE
+    if count < _TOP_K:
+        return False
     eligible = Eligible.from_positions(np.random.default_rng(SEED).permutation(n_items)[:count], n_items)
     asked = np.ascontiguousarray(queries[:: -(-len(queries) // _QUERIES)])
     truth = _found(one, asked, eligible, count)

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING
 
 import numpy as np
 
-from greedy_core._kernel import SCANNED
+from greedy_core._kernel import few_of
 from greedy_core.eligible import Eligible
 from greedy_core.errors import CalibrationError
 from greedy_core.fit.trial import SEED, budgets_for, standard_error
@@ -78,9 +78,9 @@ def measure_selectivity(
     lengths = index.lengths()
     orders += [_most_alike(index, lengths, int(rng.integers(n_items))) for _ in range(_FILTERS)]
     counts = {max(1, round(share * n_items)) for share in SHARES}
-    if min(counts) < SCANNED < max(counts):
+    if min(counts) < few_of(n_items) < max(counts):
         # Where every eligible item is estimated for the last time, a budget finds least.
-        counts.add(SCANNED)
+        counts.add(few_of(n_items))
     curves = []
     for count in sorted(counts, reverse=True):
         curves.append(_curve(index, exact, [_first(order, count) for order in orders], asked, count))

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
 import numpy as np
 
-from greedy_core._kernel import SCANNED, Kernel, Variant
+from greedy_core._kernel import Kernel, Variant, few_of
 from greedy_core.errors import CorruptModelError
 from greedy_core.fit.checking import check_codes
 from greedy_core.index import arrays_of_graph, stored_centre, stored_graph, stored_guided
@@ -46,7 +46,7 @@ class Walked(NamedTuple):
 
 def is_for_few(eligible: Eligible | None) -> bool:
     """Whether so few items are eligible that an index with a graph estimates them all, however it screens."""
-    return eligible is not None and eligible.count <= SCANNED
+    return eligible is not None and eligible.count <= few_of(eligible.n_items)
 
 
 class ItemMap:

@@ -32,7 +32,14 @@ _BLOCK_BYTES = 1 << 24
 # What pyarrow says of a text in a column of numbers: the column's number from 0, and the text.
 _NO_NUMBER = re.compile(r"In CSV column #(\d+): .*invalid value '(.*)'")
 # What a time that is written as text may be, tried in this order.
-_TEXT_TIMES = (pa.int64(), pa.float64(), pa.timestamp("us"), pa.timestamp("us", "UTC"), pa.timestamp("ns"), pa.timestamp("ns", "UTC"))
+_TEXT_TIMES = (
+    pa.int64(),
+    pa.float64(),
+    pa.timestamp("us"),
+    pa.timestamp("us", "UTC"),
+    pa.timestamp("ns"),
+    pa.timestamp("ns", "UTC"),
+)
 
 
 def read_events(path: Path, wanted: Wanted, *, progress: bool) -> Events:

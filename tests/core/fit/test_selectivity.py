@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 
 from greedy_core import Calibration, CalibrationError, CalibrationPoint, Eligible, GreedyIndex, calibrate
+from greedy_core._kernel import few_of
 from greedy_core.fit.selectivity import SHARES, SelectivityCurve
 
 RNG = np.random.default_rng(15)
@@ -54,7 +55,7 @@ def test_a_target_recall_is_met_under_filters(index, calibration, wanted, share,
 
 def test_there_is_a_curve_for_each_share_and_one_where_scans_end(calibration):
     shares = [curve.selectivity for curve in calibration.filtered]
-    assert shares == sorted([*SHARES, 3072 / N_ITEMS], reverse=True)
+    assert shares == sorted([*SHARES, few_of(N_ITEMS) / N_ITEMS], reverse=True)
     assert calibration.filtered == calibration.for_vectors.filtered
     # All that a thousandth leaves fits into a small budget.
     assert calibration.filtered[-1].budgets[-1] == 16

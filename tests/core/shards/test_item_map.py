@@ -81,7 +81,7 @@ def test_a_variant_may_be_named(one, mapped, variant):
 
 def test_other_screenings_leave_the_map_to_filters(one, mapped):
     lists = mapped.screened_by(one.without_graph().screening)
-    few = Eligible.from_mask(np.arange(N_ITEMS) % 10 == 0)
+    few = Eligible.from_mask(np.arange(N_ITEMS) % 33 == 0)
     for query in USERS[:10]:
         assert same(lists.search(query, 5, 60, eligible=few), one.search(query, 5, 60, eligible=few))
     assert same(lists.screened_by(mapped.screening).search(USERS[0]), one.search(USERS[0]))
