@@ -111,7 +111,7 @@ def _nearest_rotation(matrix: npt.NDArray[np.float64]) -> npt.NDArray[np.float64
     try:
         left, _, right = np.linalg.svd(matrix)
     except np.linalg.LinAlgError:
-        # LAPACK gives up on some matrices with rows of almost nothing, and finds the same decomposition of their transposes.
+        # LAPACK gives up on some matrices with rows of almost nothing, and not on their transposes.
         across, _, down = np.linalg.svd(np.ascontiguousarray(matrix.T))
         left, right = down.T, across.T
     rotation: npt.NDArray[np.float64] = left @ right

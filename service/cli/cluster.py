@@ -1,5 +1,7 @@
 """`budgetrec cluster serve`: the service on Ray."""
 
+import math
+import os
 import signal
 import threading
 from pathlib import Path
@@ -41,8 +43,8 @@ def serve(
     check_ray("budgetrec cluster")
     from ray import serve as ray_serve  # noqa: PLC0415 - an optional extra
 
-    from service.cluster.application import ClusterArguments, app  # noqa: PLC0415
-    from service.cluster.starting import connect, start_serve  # noqa: PLC0415
+    from service.cluster.application import ClusterArguments, app, cores_wanted  # noqa: PLC0415
+    from service.cluster.starting import connect, cores_there, start_serve  # noqa: PLC0415
 
     arguments = ClusterArguments(
         models=models.resolve(),
@@ -57,16 +59,31 @@ def serve(
         application = app(arguments)
     except ValueError as reason:
         raise typer.BadParameter(str(reason)) from None
+    connect()
+    wanted, there = cores_wanted(arguments), cores_there()
+    if wanted > there:
+        lacking = f"shards and ingresses want {wanted:g} cores, {cpus:g} for each replica, and Ray has {there:g}"
+        if "RAY_ADDRESS" not in os.environ:
+            raise typer.BadParameter(
+                f"{lacking}: share them with --cpus {math.floor(100 * there * cpus / wanted) / 100:g}.",
+                param_hint="--cpus",
+            )
+        note(f"{lacking}: it waits until there are more.")
     stopped = threading.Event()
+    is_ready = False
 
     def stop(*_: Any) -> None:
         stopped.set()
+        if not is_ready:
+            # Serve waits for its replicas, and would not look at an event.
+            raise KeyboardInterrupt
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
-    connect()
     start_serve(host, port)
+    note("Starting the shards and the ingress.")
     ray_serve.run(application, name="budgetrec")
+    is_ready = True
     note(f"Serving on http://{host}:{port}; stop with Ctrl-C.")
     stopped.wait()
     ray_serve.shutdown()

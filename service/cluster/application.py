@@ -116,6 +116,12 @@ def app(arguments: ClusterArguments) -> Application:
     return bound
 
 
+def cores_wanted(arguments: ClusterArguments) -> float:
+    """Return how many cores Ray has to set aside before the application is up."""
+    shards = len(current_bundle(arguments.models).shards) * arguments.replicas
+    return shards * arguments.shard_cpus + arguments.ingresses * arguments.ingress_cpus
+
+
 def _deployment(of: type) -> serve.Deployment:
     """Return a deployment of a class; Serve's own function is also a decorator, and its type says that only."""
     made: Any = serve.deployment(of)

@@ -28,6 +28,11 @@ def connect() -> None:
         start_ray()
 
 
+def cores_there() -> float:
+    """Return how many cores the cluster has to give."""
+    return float(ray.cluster_resources().get("CPU", 0.0))
+
+
 def start_ray(**arguments: Any) -> None:
     """Start a Ray on this machine."""
     # Its processes inherit these.

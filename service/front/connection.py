@@ -354,7 +354,8 @@ class Connection(asyncio.Protocol):
             if self._handed is not None and self._handed.has_written:
                 self._transport.abort()
             elif self._handed is None and self._left:
-                self.end()  # it has its answer already, and only the rest of its body is late: a second one would be another's
+                # It has its answer, and only the rest of its body is late: a second answer would be another's.
+                self.end()
             else:
                 self._refuse(errors.slow_request(settings.receive_seconds))
             return "slow_request"

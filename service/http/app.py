@@ -127,7 +127,8 @@ async def _invalid_body(request: Request, error: Exception) -> Response:
                 422,
                 "invalid_parameter",
                 "The body is not valid JSON.",
-                "Send a JSON object in UTF-8; it has no NaN, no half of a surrogate pair, and no number of thousands of digits.",
+                "Send a JSON object in UTF-8; it has no NaN, no half of a surrogate pair and no number of thousands "
+                "of digits.",
             ),
         )
     if "json" not in request.headers.get("content-type", "json"):

@@ -222,6 +222,11 @@ def test_the_filter_completes_names_operators_and_values(browser, running):
         expect(page.locator("#receipt")).to_contain_text("pass the filter")
         expect(page.locator("#granted li").first).to_contain_text("category: c3")
         expect(page.locator("#legend")).to_contain_text("under this filter")
+        # Where a value is due, nothing that joins conditions is offered.
+        for begun, options in (("price < ", 0), ("@", 0), ("published > ", 3), ("price < 5 ", 2)):
+            field.fill("")
+            field.press_sequentially(begun)
+            expect(page.locator("#filter-list li").filter(visible=True)).to_have_count(options)
         field.fill("price <")
         field.press("Enter")
         expect(page.locator("#filter-hint")).to_contain_text("filter")

@@ -13,6 +13,7 @@ const OPERATORS = {
   time: ["<", ">", "> now - 30d", "is missing"],
   flag: ["", "= false", "is missing"],
 };
+const TIMES = ["now - 7d", "now - 30d", "now - 365d"];
 const NAME = /^[^\W\d]\w*$/u;
 const WORDS = new Set(["and", "or", "not", "in", "is", "missing", "contains", "any", "all", "true", "false", "now"]);
 const MOST_SUGGESTED = 12;
@@ -64,6 +65,12 @@ async function complete(before) {
   const value = before.match(/(`[^`]+`|[^\W\d]\w*)\s*(?:=|!=|contains(?:\s+(?:any|all))?|in)\s*\[?(?:[^[\]"]|"[^"]*")*?("([^"]*))?$/iu);
   if (value !== null && value[2] !== undefined) return [await values(value[1], value[3]), value[2].length];
   if (value !== null && /(?:[=[,]|contains|any|all)\s*$/i.test(before)) return [await values(value[1], ""), 0];
+  if (/@\w*$/u.test(before)) return [[], 0];
+  const compared = before.match(/(`[^`]+`|[^\W\d]\w*)\s*(?:[<>]=?|!?=)\s*([\w-]*)$/iu);
+  if (compared !== null) {
+    const times = named(compared[1])?.type === "time" ? TIMES.filter((each) => each.startsWith(compared[2])) : [];
+    return [times.map((each) => ({ text: each, value: `${each} ` })), compared[2].length];
+  }
   const operator = before.match(/(?:^|[\s(])(`[^`]+`|[^\W\d]\w*)\s+([a-z!=<>]*)$/iu);
   if (operator !== null && named(operator[1]) !== undefined && !/[=<>]\s*$/.test(before)) {
     const fits = OPERATORS[named(operator[1]).type].filter((each) => each !== "" && each.startsWith(operator[2]));
