@@ -82,9 +82,11 @@ def serve(
         signal.signal(number, stop)
     start_serve(host, port)
     note("Starting the shards and the ingress.")
-    ray_serve.run(application, name="budgetrec")
-    is_ready = True
-    note(f"Serving on http://{host}:{port}; stop with Ctrl-C.")
-    stopped.wait()
-    ray_serve.shutdown()
+    try:
+        ray_serve.run(application, name="budgetrec")
+        is_ready = True
+        note(f"Serving on http://{host}:{port}; stop with Ctrl-C.")
+        stopped.wait()
+    finally:
+        ray_serve.shutdown()
     return 0
