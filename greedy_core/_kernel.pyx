@@ -467,8 +467,8 @@ cdef class Kernel:
         """Add a graph: neighbours (n_items, degree), -1 from where a row ends, and entries.
 
         Codes and their details are (n_items, stride).
-        Under a filter that leaves up to `scanned` items, all of them are estimated and nothing walks. Where
-        one walks, the others guide it or are passed (see filtered_walk.h).
+        Under a filter that leaves up to `scanned` items, all of them are estimated and nothing walks; a negative
+        number is what `few_of` says. Where one walks, the others guide it or are passed (see filtered_walk.h).
         """
         assert neighbours.shape[0] == codes.shape[0] == details.shape[0] == self.view.n_items
         assert neighbours.shape[1] > 0

@@ -78,9 +78,10 @@ def measure_selectivity(
     lengths = index.lengths()
     orders += [_most_alike(index, lengths, int(rng.integers(n_items))) for _ in range(_FILTERS)]
     counts = {max(1, round(share * n_items)) for share in SHARES}
-    if min(counts) < few_of(n_items) < max(counts):
+    few = few_of(n_items)
+    if min(counts) < few < max(counts):
         # Where every eligible item is estimated for the last time, a budget finds least.
-        counts.add(few_of(n_items))
+        counts.add(few)
     curves = []
     for count in sorted(counts, reverse=True):
         curves.append(_curve(index, exact, [_first(order, count) for order in orders], asked, count))

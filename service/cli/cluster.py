@@ -80,9 +80,9 @@ def serve(
 
     for number in (signal.SIGTERM, signal.SIGINT):
         signal.signal(number, stop)
-    start_serve(host, port)
-    note("Starting the shards and the ingress.")
     try:
+        start_serve(host, port)
+        note("Starting the shards and the ingress.")
         ray_serve.run(application, name="budgetrec")
         is_ready = True
         note(f"Serving on http://{host}:{port}; stop with Ctrl-C.")

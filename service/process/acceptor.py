@@ -41,11 +41,6 @@ class Acceptor:
         self._pausing = None
         self._loop.add_reader(self._listener.fileno(), self._accept)
 
-    @property
-    def is_pausing(self) -> bool:
-        """Whether there were no descriptors a moment ago."""
-        return self._pausing is not None
-
     def stop(self) -> None:
         """Accept no more."""
         if self._pausing is not None:
